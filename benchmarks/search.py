@@ -34,7 +34,7 @@ from twofold.plant.cost import cost_of
 from twofold.plant.descent import Config, Plant, RiskWeights
 from twofold.plant.log import Window
 from twofold.plant.policy import PolicyNetwork
-from twofold.plant.rollout import Noise, Scales, Task, Units, particles, values_and_gradients
+from twofold.plant.rollout import Noise, Scales, Task, particles, values_and_gradients
 from twofold.plant.search import PAPER
 
 HORIZON, WEIGHT_DRAWS, NOISE_DRAWS = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws
@@ -58,7 +58,7 @@ class Setting:
         features = np.asarray(jax.jit(jax.vmap(self.embedding.features))(self.windows), float)
         self.shape = PolicyNetwork(features.shape[1], (20, 20), (-1.0,) * 3, (1.0,) * 3)
         self.task = Task(self.model, self.embedding, cost_of(problem.cost, log), self.shape)
-        units = [Units(*map(jnp.float32, Standardizer.fit(part))) for part in (x, y, features)]
+        units = [jax.tree.map(jnp.float32, Standardizer.fit(part)) for part in (x, y, features)]
         self.scales = Scales(*units, jnp.float32(1.0))
         keys = jax.random.split(jax.random.key(0), 3)
         weights = 0.1 * jax.random.normal(keys[0], (WEIGHT_DRAWS, self.model.num_weights))

@@ -62,7 +62,7 @@ def direct_search(
     adam = optax.adam(rate)
     state = adam.init(mean)
     parts = problem.system.step, problem.system.observe, problem.system.cost
-    units = jnp.asarray(standardizer.mean), jnp.asarray(standardizer.scale)
+    units = jax.tree.map(jnp.asarray, standardizer)
     for generation in range(strategy.generations):
         generation_key = jax.random.fold_in(run_key, generation)
         sizes = embedding, shape, problem.horizon, strategy, adam
@@ -83,7 +83,7 @@ def _generation(
     key: Key,
     mean: Float[Array, "W"],
     state: Any,
-    units: tuple[Array, Array],
+    units: Standardizer,
 ) -> tuple[Array, Any]:
     start_key, noise_key, luck_key = jax.random.split(key, 3)
     starts = begin(start_key, strategy.starts)
@@ -92,7 +92,7 @@ def _generation(
     tried = mean + strategy.spread * jnp.stack([noise, -noise])
 
     def cost(weights: Float[Array, "W"]) -> Float[Array, ""]:
-        leaves = weights, *units
+        leaves = weights, units
         return jnp.mean(costs_from(system, embedding, shape, horizon, leaves, starts, luck))
 
     costs = jax.lax.map(jax.vmap(cost), tried)

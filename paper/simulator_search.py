@@ -42,7 +42,7 @@ def search_by_slope(
     decay = optax.cosine_decay_schedule(settings.learning_rate, total)
     adam = optax.chain(optax.clip_by_global_norm(settings.clip), optax.adam(decay))
     state = adam.init(weights)
-    units = jnp.asarray(standardizer.mean), jnp.asarray(standardizer.scale)
+    units = jax.tree.map(jnp.asarray, standardizer)
     parts = problem.system.step, problem.system.observe, problem.system.cost
     pool = problem.starts(jax.random.key(POOL_STREAM), POOL)
     scale = float(np.concatenate([one.costs for one in problem.batch(0).episodes]).std())
@@ -65,12 +65,12 @@ def _epoch(
     epoch: Array,
     weights: Float[Array, "P"],
     state: Any,
-    units: tuple[Array, Array],
+    units: Standardizer,
 ) -> tuple[Array, Any]:
     rollouts = settings.starts * settings.weight_draws * settings.noise_draws
 
     def value(weights: Float[Array, "P"], starts: Starts, luck: Keys) -> Float[Array, ""]:
-        leaves = weights, *units
+        leaves = weights, units
         costs = costs_from(system, embedding, shape, settings.horizon, leaves, starts, luck)
         return jnp.mean(costs) / scale
 

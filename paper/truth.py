@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float, Key, Keys
+from twofold.core.numerics import Standardizer
 from twofold.envs.system import Policy, System, simulate
 from twofold.plant.embedding import Embedding
 from twofold.plant.forecast import Forecast
@@ -53,7 +54,7 @@ def costs_from(
     embedding: Embedding,
     shape: PolicyNetwork,
     horizon: int,
-    leaves: tuple[Array, ...],
+    leaves: tuple[Array, Standardizer],
     starts: Starts,
     keys: Keys,
 ) -> Float[Array, "B R T"]:

@@ -178,8 +178,8 @@ def gains_over_neutral(
     keys = jax.random.split(jax.random.key(seed + NOISE_STREAM), (winds, 1))
 
     def cost(policy: LearnedPolicy, scale: float = 1.0) -> float:
-        weights, *units = policy.leaves
-        leaves = scale * weights, *units
+        weights, units = policy.leaves
+        leaves = scale * weights, units
         parts = system.step, system.observe, system.cost
         own = policy.embedding, policy.shape, problem.horizon, leaves, starts, keys
         return float(np.asarray(costs_from(parts, *own), float).mean())

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from twofold.core.numerics import Standardizer
 from twofold.model.spec import BNNLV
 from twofold.plant.cost import cost_of
 from twofold.plant.embedding import embed
 from twofold.plant.log import Episode, Log
 from twofold.plant.policy import PolicyNetwork
-from twofold.plant.rollout import Scales, Task, Units
+from twofold.plant.rollout import Scales, Task
 
 
 @pytest.fixture
@@ -98,4 +99,4 @@ def task(tank):
 def scales():
     """No standardisation, so that weights mean what they say."""
     zero, one = jnp.zeros, jnp.ones
-    return Scales(*(Units(zero(size), one(size)) for size in (2, 1, 1)), jnp.ones(()))
+    return Scales(*(Standardizer(zero(size), one(size)) for size in (2, 1, 1)), jnp.ones(()))

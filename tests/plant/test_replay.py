@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from twofold.model.spec import Draws
+from twofold.plant.log import LogError
 from twofold.plant.replay import choose_passages, replay_costs
 from twofold.plant.rollout import draw_noise
 
@@ -48,6 +49,12 @@ def test_replay_is_a_loop_over_logged_actions():
             found = costs[draw, noise_draw, own, step]
             assert found == pytest.approx(now + 0.1 * flow, rel=1e-4, abs=1e-5)
     assert 0 < bent < costs.size / 4
+
+
+def test_a_log_shorter_than_the_history_has_no_passages():
+    model = model_of(log_of(2, 9), np.zeros(5), history=2)
+    with pytest.raises(LogError, match="a history of 2 needs episodes of at least 3 rows"):
+        choose_passages(model, log_of(2, 1), 5, 100, np.random.default_rng(0))
 
 
 def test_passages_are_pieces_of_the_log():

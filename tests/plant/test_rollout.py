@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from twofold.core.numerics import Standardizer
 from twofold.model import network, spec
 from twofold.model.density import conditional
 from twofold.model.network import Layer
@@ -21,7 +22,6 @@ from twofold.plant.policy import PolicyNetwork
 from twofold.plant.rollout import (
     Scales,
     Task,
-    Units,
     draw_noise,
     for_carried,
     particles,
@@ -157,7 +157,9 @@ def plant_of(case):
         cost_of(lambda row: row["a"] + 0.1 * row["u"], log),
         PolicyNetwork(features.shape[1], (5,), (-1.0, -1.0), (1.0, 1.0)),
     )
-    scales = Scales(*(Units(*own) for own in jax.tree.map(np.float32, units)), np.float32(1.0))
+    scales = Scales(
+        *(Standardizer(*own) for own in jax.tree.map(np.float32, units)), np.float32(1.0)
+    )
     return task, scales, jax.tree.map(lambda leaf: leaf[:2], windows)
 
 
@@ -171,18 +173,18 @@ def inputs_of(task):
 @partial(jax.jit, static_argnums=0)
 def one_step(task, scales, own, weights, log_noise, window, latent, additive, coming):
     """What a policy does and what comes of it, by the embedding's functions of whole windows."""
-    seen = scales.features.of(task.embedding.features(window))
+    seen = scales.features.transform(task.embedding.features(window))
     layers = policy.layers_of(task.shape, own[None])
     action = policy.act(task.shape, layers, seen[None, None])[0, 0]
     if task.shape.rates:
         change = jnp.clip(action - window.actions[-1], -jnp.array(RATES), jnp.array(RATES))
         action = window.actions[-1] + change
-    x = scales.x.of(task.embedding.input(window, action, coming))
+    x = scales.x.transform(task.embedding.input(window, action, coming))
     first, second = network.unflatten(task.model.sizes, weights[None])
     joined = jnp.concatenate([x, task.model.latent_variance**0.5 * latent])
     hidden = jax.nn.relu(first.kernel[0] @ joined + first.bias[0])
     y = second.kernel[0] @ hidden + second.bias[0] + jnp.exp(0.5 * log_noise) * additive
-    following = task.embedding.advance(window, action, scales.y.back(y), coming)
+    following = task.embedding.advance(window, action, scales.y.inverse(y), coming)
     return seen, action, following
 
 
@@ -272,12 +274,12 @@ def test_a_layer_for_what_is_carried_gives_what_the_layer_itself_gives(rng, x64)
     """Places out of order and one value that the layer does not see, which may be anything."""
     values = jnp.asarray(rng.normal(size=(7, 4)))
     places = np.array([3, 0, 2], np.int32)
-    own = Units(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
-    carried = Units(jnp.asarray(rng.normal(size=4)), jnp.asarray(rng.uniform(0.5, 2.0, 4)))
+    own = Standardizer(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
+    carried = Standardizer(jnp.asarray(rng.normal(size=4)), jnp.asarray(rng.uniform(0.5, 2.0, 4)))
     layer = Layer(jnp.asarray(rng.normal(size=(2, 5, 3))), jnp.asarray(rng.normal(size=(2, 5))))
     found = for_carried(layer, places, own, carried)
-    expected = np.einsum("koi,bi->kbo", layer.kernel, own.of(values[:, places]))
-    outputs = np.einsum("koi,bi->kbo", found.kernel, carried.of(values))
+    expected = np.einsum("koi,bi->kbo", layer.kernel, own.transform(values[:, places]))
+    outputs = np.einsum("koi,bi->kbo", found.kernel, carried.transform(values))
     np.testing.assert_allclose(
         outputs + found.bias[:, None], expected + layer.bias[:, None], rtol=1e-12
     )
@@ -285,11 +287,11 @@ def test_a_layer_for_what_is_carried_gives_what_the_layer_itself_gives(rng, x64)
 
 
 def test_units_there_and_back(rng, x64):
-    units = Units(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
+    units = Standardizer(jnp.asarray(rng.normal(size=3)), jnp.asarray(rng.uniform(0.5, 2.0, 3)))
     values = jnp.asarray(rng.normal(size=(4, 3)))
-    np.testing.assert_allclose(units.back(units.of(values)), values, rtol=1e-12)
+    np.testing.assert_allclose(units.inverse(units.transform(values)), values, rtol=1e-12)
     np.testing.assert_array_equal(
-        units.at(np.array([2])).of(values[:, 2:]), units.of(values)[:, 2:]
+        units.at(np.array([2])).transform(values[:, 2:]), units.transform(values)[:, 2:]
     )
 
 
@@ -311,17 +313,17 @@ def test_a_model_of_every_form_rolls_out_as_its_own_functions_say(hidden):
 
     @jax.jit
     def step(weights, log_noise, window, latent, additive):
-        seen = scales.features.of(task.embedding.features(window))
+        seen = scales.features.transform(task.embedding.features(window))
         own = policy.layers_of(task.shape, jnp.asarray(policies))
         action = policy.act(task.shape, own, seen[None, None])[0, 0]
-        x = scales.x.of(task.embedding.input(window, action))
+        x = scales.x.transform(task.embedding.input(window, action))
         z = spec.latent_values(model, latent)[None, :, None]
         out = network.apply(spec.layers(model, weights[None]), x[None], z, model.activate)
         given = conditional(model, out, log_noise[None])
         wide = jax.scipy.stats.norm.sf(additive[-1]) < jax.nn.sigmoid(given.log_odds[0])
         deviation = jnp.exp(0.5 * given.log_variance[0, :, 0]) * jnp.where(wide, spec.WIDE, 1.0)
         y = given.mean[0, :, 0] + deviation * additive[:-1]
-        return task.embedding.advance(window, action, scales.y.back(y))
+        return task.embedding.advance(window, action, scales.y.inverse(y))
 
     for draw, start in np.ndindex(draws, 2):
         window = jax.tree.map(lambda leaf, i=start: leaf[i], windows)

@@ -9,9 +9,8 @@ information gain of a measurement at x, given those at the points S, is
 with C the covariance over weights of ``E[y|x,W]`` after S has been measured, and σ² the aleatoric
 variance. A batch is chosen greedily: each next point maximises ``I(x) g(x | S) / g(x | ∅)``, its
 own estimated information times the fraction that remains after S. For a linear-Gaussian model with
-one output this is exact, and the information of a greedy batch is at least 1 − 1/e of the optimum
-(Nemhauser et al. 1978). With several outputs the fractions are computed as if the outputs were
-independent.
+one output this is exact, and a greedy batch has at least 1 − 1/e of the optimal information
+(Nemhauser et al. 1978). Several outputs are treated as independent.
 """
 
 import warnings
@@ -80,13 +79,9 @@ class Assessment(NamedTuple):
 
     def select(self, outputs: Sequence[int]) -> "Assessment":
         """Restrict to some outputs, by position."""
-        of, split = list(outputs), self.split
-        errors = split.standard_errors
-        parts, errors = (
-            type(each)(*(part[:, of] for part in each)) for each in (split.parts, errors)
-        )
-        narrowed = type(split)(split.by, *parts, errors)
-        return Assessment(narrowed, self.means[:, of], self.variances[:, of])
+        of = list(outputs)
+        split = self.split.take((slice(None), of))
+        return Assessment(split, self.means[:, of], self.variances[:, of])
 
 
 def assess(model: Regressor, x: np.ndarray) -> Assessment:
@@ -100,11 +95,8 @@ def expected_information(model: Regressor, x: np.ndarray) -> np.ndarray:
 
 
 def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
-    """The split of each output at each row, ``[N, O]``.
-
-    Where the noise is too narrow to estimate entropies, those of Gaussians with the same variances
-    are used.
-    """
+    """The split of each output at each row, ``[N, O]``. Where noise is too narrow to estimate
+    entropies, they are those of Gaussians of that variance."""
     from twofold.uncertainty.decomposition import Decomposition, Parts
 
     with warnings.catch_warnings():
@@ -130,9 +122,7 @@ def split_by_entropy(model: Regressor, x: np.ndarray) -> "Decomposition":
 
 def epistemic_share(nats: np.ndarray) -> np.ndarray:
     """``1 − exp(−2 I)``: the epistemic share of the variance of a Gaussian with this ``I(W; y)``.
-
-    Unlike the ratio of the variances themselves, it hardly depends on a few extreme draws of W.
-    """
+    Unlike the ratio of the variances themselves, it hardly depends on a few extreme draws of W."""
     return -np.expm1(-2.0 * nats)
 
 
@@ -195,8 +185,7 @@ def conditional_variance(
 def left_to_learn(reference: Assessment) -> dict[str, float]:
     """The uncertainty that more data could still remove, averaged over reference points.
 
-    ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` that of ``epistemic_share``
-    (also over outputs).
+    ``epistemic_nats`` is the mean of ``I(W; y)``, ``epistemic_share`` of the function of that name.
     """
     share = max(0.0, float(epistemic_share(reference.split.epistemic).mean()))
     return {"epistemic_nats": float(reference.information.mean()), "epistemic_share": share}
@@ -211,8 +200,7 @@ def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> s
     """Advice on whether more measurements are worthwhile.
 
     ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far;
-    ``missing`` is the number of measurements a first model still needs, ``complete`` the number
-    available.
+    ``missing`` more measurements are needed for a first model, ``complete`` ones are available.
     """
     if not curve and missing <= 0:
         return "no model yet: ask once to fit the first one"

@@ -1,7 +1,6 @@
 """The pool loop of active learning (paper, §4): fit, score a pool of candidates, measure, repeat.
 
-Several learners (repetitions, problems, strategies) run in parallel, so that their models can be
-fitted together.
+Several learners (repetitions, problems, strategies) run in parallel, to be fitted together.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -123,15 +123,13 @@ class Campaign:
         return cls(Storage.open(place))
 
     def configure(self, settings: Mapping[str, Any]) -> None:
-        """Replace the settings of the model, for every process that opens the campaign from now
-        on."""
+        """Replace the settings of the model for every process that opens the campaign later."""
         checked = check_model_settings(settings)
         self._storage.redefine({"settings": checked})
         self.settings = checked
 
     def ask(self, num: int = 1) -> list[Proposal]:
-        """Propose ``num`` points to measure next; they are stored, and pending until they have
-        results."""
+        """Propose ``num`` points to measure; they are stored, pending until they have results."""
         self.check_num(num)
         snapshot = self._read()
         model, curve_row = None, None
@@ -141,8 +139,7 @@ class Campaign:
         while True:
             chosen = self._choose(model, int(num), snapshot)
             with self._storage.writing() as connection:
-                # If another process has asked in the meantime, its points are pending: choose
-                # others.
+                # If another process has asked meanwhile, its points are pending: choose others.
                 if count(connection, PROPOSALS) == len(snapshot.proposals):
                     if curve_row is not None:
                         insert(connection, CURVE, **curve_row)
@@ -163,9 +160,7 @@ class Campaign:
 
     def model(self) -> "BNNLVRegressor":
         """The model of all complete measurements, refitted if they or the settings have changed.
-
-        Its inputs are the rows of ``campaign.space.encode(points)``.
-        """
+        Its inputs are the rows of ``campaign.space.encode(points)``."""
         return self.fit_model().model
 
     def fit_model(self) -> Fit:
@@ -173,10 +168,8 @@ class Campaign:
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The stored model that chose the last proposals, or None; nothing is fitted.
-
-        It does not include later measurements.
-        """
+        """The stored model that chose the last proposals, or None; nothing is fitted. It does not
+        include later measurements."""
         return self._models.load_model((self.space.width, len(self.outputs)))
 
     def tell(
@@ -295,18 +288,14 @@ class Campaign:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
     def _reference(self) -> np.ndarray:
-        """Reference points for the remaining uncertainty: spread over the space, or the candidates
-        if the space is constrained."""
+        """Points over which uncertainty is averaged; the candidates if there are constraints."""
         if self.space.constraints and self.candidates:
             return self.space.encode(self.candidates)
         return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
 
     def _missing(self, snapshot: Snapshot) -> int:
-        """Number of complete measurements still needed for a first model; zero or negative if there
-        are enough.
-
-        A model needs two per feature column, plus four.
-        """
+        """Complete measurements still needed for a first model; zero or less if there are enough. A
+        model needs two per feature column, plus four."""
         return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
     def _fit(self, snapshot: Snapshot) -> Fit:

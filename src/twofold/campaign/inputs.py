@@ -9,9 +9,8 @@ import numpy as np
 
 from twofold.core.naming import nearest
 
-# As fractions of a range: proposals are multiples of the first, because no instrument can be set to
-# sixteen digits; values that differ by less than the second (rounding of a table or an instrument)
-# count as equal.
+# As fractions of a range: proposals are multiples of the first (no instrument can be set to sixteen
+# digits); values that differ by less than the second (rounding) count as equal.
 STEP, ROUNDING = 1e-4, 1e-3
 # Limits within which squares of ranges and whole numbers are accurate in double precision.
 NARROWEST, LARGEST = 1e-150, 2**53

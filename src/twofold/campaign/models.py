@@ -94,10 +94,8 @@ class ModelFile:
         self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, scratch: Origin
     ) -> "tuple[BNNLVRegressor, Origin] | None":
         """Continue the chains of the stored model, if it has the same settings and its rows are
-        unchanged and fewer; None if a fit from scratch is due.
-
-        The result depends only on these rows and the stored model.
-        """
+        unchanged and fewer; None if a fit from scratch is due. The result depends only on these
+        rows and the stored model."""
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack
 
@@ -122,8 +120,7 @@ class ModelFile:
         return model, before._replace(rows=len(x)) if warm else scratch
 
     def load_model(self, shape: tuple[int, int]) -> "BNNLVRegressor | None":
-        """The model of a file, if the file exists and is valid, and the model has these numbers of
-        inputs and outputs."""
+        """The model of the file, if valid and with these numbers of inputs and outputs."""
         from twofold.estimators.regressor import load
 
         with suppress(*UNREADABLE):

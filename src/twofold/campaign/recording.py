@@ -52,10 +52,8 @@ Entry = tuple[int, bool]
 
 
 class Ledger:
-    """The content of a campaign, read once and updated while several results are recorded.
-
-    Removed measurements and cancelled proposals are left out.
-    """
+    """The content of a campaign, read once and updated while several results are recorded. Removed
+    measurements and cancelled proposals are left out."""
 
     def __init__(self, connection: sql.Connection):
         self.connection = connection
@@ -75,8 +73,7 @@ class Ledger:
         return self._measured_at.get((proposal, _key(point)), [])
 
     def find_proposal(self, point: Point) -> int | None:
-        """The proposal to which a result at a point belongs: one without a result, else the
-        last."""
+        """The proposal of a result at a point: one without a result, else the last."""
         same = self._proposals_at.get(_key(point), [])
         unanswered = [number for number in same if not self.measurements_at(number, point)]
         return next(iter(unanswered or same[-1:]), None)
@@ -105,8 +102,7 @@ class Ledger:
         return int(row["number"]), False
 
     def correct(self, number: int, values: dict[str, float], note: str | None) -> None:
-        """Replace outputs of a measurement, keeping the old values in the history, and add a
-        note."""
+        """Replace outputs, keeping the old values in the history, and add a note."""
         row = self.find("measurement", number)
         outputs, notes = row["outputs"] | values, _join_notes(row["note"], note)
         differs = outputs != row["outputs"]
@@ -147,8 +143,7 @@ def _key(point: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
-    """Add a result as a new measurement or as further outputs of an existing one; refuse
-    contradictions."""
+    """Add a result as a measurement or further outputs of one; refuse contradictions."""
     values = dict(result.outputs)
     where, proposal = _locate(ledger, space, result)
     earlier = ledger.measurements_at(proposal, where)

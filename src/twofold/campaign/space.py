@@ -39,8 +39,7 @@ class Space:
         return sum(one.width for one in self.inputs)
 
     def check(self, point: Mapping[str, Any]) -> Point:
-        """The point with validated values within bounds. Constraints are not checked: they apply to
-        proposals, not to measurements."""
+        """The point with validated values, within bounds; constraints apply to proposals only."""
         check_names("input", point, self.names, complete=True)
         return {one.name: one.check(point[one.name]) for one in self.inputs}
 
@@ -88,8 +87,7 @@ class Space:
         return met
 
     def _place(self, u: np.ndarray) -> list[Point]:
-        """Points at fractions of the ranges ``[N, inputs]``, without those that violate the
-        constraints."""
+        """Points at fractions of the ranges ``[N, inputs]`` that satisfy the constraints."""
         columns = [one.at_fractions(u[:, i]) for i, one in enumerate(self.inputs)]
         points = [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
         return list(compress(points, self.find_allowed(points)))

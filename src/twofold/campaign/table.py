@@ -17,8 +17,7 @@ from twofold.tables.table import parse_number
 
 
 def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
-    """The non-blank cells of each row of a CSV or Parquet table with its line number; and the
-    decimal mark."""
+    """The filled cells of each row of a CSV or Parquet table with its line; the decimal mark."""
     try:
         table = read_table(path)
         columns = {name: table.texts(name) for name in table.names}

@@ -76,6 +76,17 @@ def stratified_normal(
     return ndtri(jnp.clip((slices + within) / num, 1e-7, 1.0 - 2e-7))
 
 
+def select(condition: Any, new: Any, old: Any) -> Any:
+    """``new`` where the condition holds, else ``old``: trees whose leaves begin with its axes."""
+
+    def choose(a: Any, b: Any) -> Any:
+        return jnp.where(
+            condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim)), a, b
+        )
+
+    return jax.tree.map(choose, new, old)
+
+
 class Place(NamedTuple):
     """Row numbers of a block within a larger table, and the number of rows of that table."""
 
@@ -113,8 +124,8 @@ class Padded(NamedTuple):
 class Standardizer(NamedTuple):
     """Column means and scales; a constant column gets scale 1 and so becomes all zeros."""
 
-    mean: np.ndarray
-    scale: np.ndarray
+    mean: Any
+    scale: Any
 
     @classmethod
     def fit(cls, values: np.ndarray) -> "Standardizer":
@@ -133,13 +144,15 @@ class Standardizer(NamedTuple):
             constant = high - low <= negligible
         return cls(np.where(constant, low, mean), np.where(constant, 1.0, deviation))
 
-    def transform(self, values: np.ndarray) -> np.ndarray:
-        scaled: np.ndarray = (values - self.mean) / self.scale
-        return scaled
+    def transform(self, values: Any) -> Any:
+        return (values - self.mean) / self.scale
 
-    def inverse(self, values: np.ndarray) -> np.ndarray:
-        raw: np.ndarray = values * self.scale + self.mean
-        return raw
+    def inverse(self, values: Any) -> Any:
+        return values * self.scale + self.mean
+
+    def at(self, columns: Any) -> "Standardizer":
+        """That of some columns."""
+        return Standardizer(self.mean[columns], self.scale[columns])
 
 
 class Running(NamedTuple):

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from twofold.core import numerics
 from twofold.envs import catalogue
 from twofold.envs.system import System
 
@@ -62,11 +63,8 @@ def _stream_seed(random: np.random.Generator) -> int:
 
 
 class SystemVectorEnv(VectorEnv):
-    """Many copies of a system in one compiled program; the step after the last one of an episode
-    resets.
-
-    Each copy has its own random stream, so its behaviour depends only on its own seed.
-    """
+    """Many copies of a system in one program; the step after the last of an episode resets. Each
+    copy has its own random stream, so its behaviour depends only on its own seed."""
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
@@ -83,11 +81,7 @@ class SystemVectorEnv(VectorEnv):
 
     def _renewed(self, streams: jax.Array, copies: Any, over: jax.Array) -> Any:
         """The copies, with finished episodes restarted from their streams."""
-
-        def choose(fresh: jax.Array, old: jax.Array) -> jax.Array:
-            return jnp.where(over.reshape(-1, *[1] * (old.ndim - 1)), fresh, old)
-
-        return jax.tree.map(choose, self._begin(streams), copies)
+        return numerics.select(over, self._begin(streams), copies)
 
     def reset(
         self,
@@ -95,11 +89,8 @@ class SystemVectorEnv(VectorEnv):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """New episodes, everywhere or where ``options["reset_mask"]`` is true.
-
-        ``seed`` is one number per copy, or that of the first copy, with consecutive numbers for the
-        others.
-        """
+        """New episodes, everywhere or where ``options["reset_mask"]`` is true. ``seed`` is one
+        number per copy, or the first of consecutive ones."""
         if isinstance(seed, int):
             super().reset(seed=seed)
             seed = range(seed, seed + self.num_envs)
@@ -183,8 +174,7 @@ def make_env(system: str, **params: Any) -> SystemEnv:
 def make_vector_env(
     system: str, num_envs: int = 1, max_episode_steps: int | None = None, **params: Any
 ) -> SystemVectorEnv:
-    """A vectorised environment; ``max_episode_steps`` may truncate episodes before the horizon (-1:
-    no)."""
+    """A vectorised environment; ``max_episode_steps`` (-1: none) may truncate episodes earlier."""
     made = catalogue.make(system, **params)
     if max_episode_steps is not None and max_episode_steps != -1:
         if max_episode_steps < 1:

@@ -31,8 +31,7 @@ def check_horizon(steps: int) -> None:
 
 
 class Policy(NamedTuple):
-    """A policy: ``init(key)`` makes a memory, ``act(key, memory, observation)`` returns the new
-    memory and the action."""
+    """``init(key)`` makes a memory, ``act(key, memory, observation)`` a new one and the action."""
 
     init: Callable[[Key], Any]
     act: Callable[[Key, Any, Float[Array, "D"]], tuple[Any, Float[Array, "A"]]]

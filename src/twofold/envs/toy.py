@@ -69,8 +69,7 @@ def _heteroscedastic_log_density(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _exponential_inputs(rng: Generator, size: int) -> np.ndarray:
-    """Exponential with rate 2, starting at -0.5; about five of 750 lie beyond the end of the range
-    at 2."""
+    """Exponential with rate 2, starting at -0.5; about five of 750 lie beyond the range."""
     return rng.exponential(0.5, size) - 0.5
 
 

@@ -1,9 +1,8 @@
 """The wet-chicken river (Depeweg et al. 2018, Appendix C.2): a canoeist above a waterfall.
 
 The state is the position ``(x, y)`` in ``[0, width] × [0, length]``, the action the paddling
-``(a_x, a_y)`` in ``[-1, 1]²``. Next to the left bank, at small x, the river is turbulent; next to
-the right bank it drifts towards the waterfall at ``y = length``. A fall leads back to the
-origin.
+``(a_x, a_y)`` in ``[-1, 1]²``. At the left bank (small x) the river is turbulent; at the right bank
+it drifts towards the waterfall at ``y = length``. A fall leads back to the origin.
 """
 
 from dataclasses import dataclass

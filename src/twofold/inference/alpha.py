@@ -24,7 +24,7 @@ import numpy as np
 import optax
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key
-from twofold.core.numerics import Padded, padded_size, power_log_mean_exp
+from twofold.core.numerics import Padded, padded_size, power_log_mean_exp, select
 from twofold.inference import loop, meanfield
 from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Setup, Weights
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
@@ -51,11 +51,9 @@ COUNT_BYTES = 4
 
 @dataclass(frozen=True)
 class Config:
-    """Settings compiled into the program; everything else may change without recompiling.
-
-    z is integrated out over ``nodes``. With ``nodes=0`` every datum has a q(z), as in the paper,
-    or, with the hidden units of an ``encoder``, a q(z) computed from x and y by a network.
-    """
+    """Settings compiled into the program; everything else may change without recompiling. z is
+    integrated out over ``nodes``. With ``nodes=0`` every datum has a q(z), as in the paper, or,
+    with the hidden units of an ``encoder``, a q(z) computed from x and y by a network."""
 
     model: BNNLV
     batch_size: int
@@ -188,8 +186,7 @@ def alpha_energy(
     """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
 
     The log-ratios are ``log p − log q`` of the weights and of each datum's latent input. A datum of
-    weight w counts as w data with the same q(z): its term is multiplied by w, and N is the sum of
-    the weights.
+    weight w counts as w data with the same q(z): its term is multiplied by w, and N is Σ w.
     """
     count = num_data if weights is None else weights.total
     sites = log_likelihood + log_ratio_weights[:, None] / count + log_ratio_latents
@@ -250,8 +247,7 @@ def draw_latents(
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
-    """Initial state, as in the authors' code: small random means, narrow q(W), q(z) near its
-    prior."""
+    """As in the authors' code: small random means, narrow q(W), q(z) near its prior."""
     model, dtype = config.model, problem.data.x.dtype
     means = 0.1 * jax.random.normal(key, (model.num_weights,), dtype)
     weights, log_noise = Gaussian(means, jnp.full_like(means, -10.0)), jnp.full(model.outputs, -5.0)
@@ -267,8 +263,7 @@ def init(config: Config, key: Key, problem: Problem) -> State:
 
 
 def bytes_per_datum(latents: int, itemsize: int) -> int:
-    """Memory per datum of a q(z): mean and ρ of each latent input, two Adam moments for each, and a
-    step count."""
+    """Memory of a q(z): mean, ρ and their Adam moments of each latent input, and a step count."""
     return 6 * latents * itemsize + COUNT_BYTES
 
 
@@ -281,20 +276,15 @@ def update(
     rate: Float[Array, ""],
     nonempty: Bool[Array, ""],
 ) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
-    """One Adam step on a minibatch; ``state`` holds the batch's latents only.
-
-    Returns the energy and whether it was finite; a non-finite step is skipped.
-    """
+    """One Adam step on a minibatch; ``state`` holds the batch's latents only. Returns the energy
+    and whether it was finite; a non-finite step is skipped."""
 
     def energy_of(parameters: Any) -> Any:
         shared, latents = parameters
         return batch_energy(config, shared, latents, batch, alpha, noise)
 
     energy, gradients = jax.value_and_grad(energy_of)((state.shared, state.latents))
-    finite = jnp.isfinite(energy)
-    for leaf in jax.tree.leaves(gradients):
-        finite &= jnp.all(jnp.isfinite(leaf))
-
+    finite = loop.all_finite((energy, gradients))
     direction, shared_moments = ADAM.update(gradients[0], state.shared_moments)
     shared = jax.tree.map(lambda p, d: p - rate * d, state.shared, direction)
     latents, latent_moments = state.latents, state.latent_moments
@@ -307,22 +297,12 @@ def update(
     applied = finite & nonempty
     rows = applied & (batch.importance > 0)
     new = State(
-        _choose(applied, shared, state.shared),
-        _choose(applied, shared_moments, state.shared_moments),
-        _choose(rows, latents, state.latents),
-        _choose(rows, latent_moments, state.latent_moments),
+        select(applied, shared, state.shared),
+        select(applied, shared_moments, state.shared_moments),
+        select(rows, latents, state.latents),
+        select(rows, latent_moments, state.latent_moments),
     )
     return new, energy, finite
-
-
-def _choose(condition: Bool[Array, "..."], new: Any, old: Any) -> Any:
-    """``new`` where ``condition`` (over the leading axes of every leaf) holds, else ``old``."""
-
-    def choose(a: Any, b: Any) -> Any:
-        shape = condition.shape + (1,) * (a.ndim - condition.ndim)
-        return jnp.where(condition.reshape(shape), a, b)
-
-    return jax.tree.map(choose, new, old)
 
 
 def step(
@@ -361,6 +341,7 @@ def step(
         skipped += (nonempty & ~finite).astype(skipped.dtype)
         return local.shared, local.shared_moments, rows, total, skipped
 
+    # The loop runs for the longest epoch of all members; surplus batches of a member are empty.
     carry = (
         state.shared,
         state.shared_moments,
@@ -368,7 +349,6 @@ def step(
         jnp.zeros((), dtype),
         jnp.zeros((), int),
     )
-    # The loop runs for the longest epoch of all members; surplus batches of a member are empty.
     carry = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
     shared, moments, rows, total, skipped = carry
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))

@@ -25,8 +25,8 @@ from jax.scipy.stats import norm
 
 from twofold.core import sharding
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
-from twofold.core.numerics import Padded
-from twofold.inference.loop import Info, Setup, bind
+from twofold.core.numerics import Padded, select
+from twofold.inference.loop import Info, Setup, bind, descend
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
 from twofold.model.density import LOG_ODDS_PRIOR, conditional, latent_nodes, log_joint, log_marginal
@@ -58,8 +58,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True)
 class Ensemble(Method):
-    """Networks with early stopping on held-out rows: quick, and the starting points of Langevin
-    chains.
+    """Networks with early stopping on held-out rows: quick, and where Langevin chains start.
 
     Parameters
     ----------
@@ -174,8 +173,7 @@ class Network(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A member's problem: the data, the role of each row, the rows sorted by role, and the starting
-    point."""
+    """The data, the role of each row, the rows sorted by role, and the starting point."""
 
     data: Padded
     role: Int[Array, "N"]
@@ -315,25 +313,8 @@ def finished(states: State, epoch: int) -> np.ndarray:
     return sharding.on_host(states.done)
 
 
-def update(
-    config: Config, network: Network, moments: Any, batch: Any, rate: Float[Array, ""]
-) -> tuple[Network, Any, Float[Array, ""], Bool[Array, ""]]:
-    """One Adam step; a non-finite step is skipped."""
-    energy, gradient = jax.value_and_grad(partial(mean_energy, config))(network, *batch)
-    finite = jnp.isfinite(energy)
-    for leaf in jax.tree.leaves(gradient):
-        finite &= jnp.all(jnp.isfinite(leaf))
-    direction, changed = ADAM.update(gradient, moments)
-    moved = jax.tree.map(lambda p, d: p - rate * d, network, direction)
-    network, moments = jax.tree.map(
-        lambda new, old: jnp.where(finite, new, old), (moved, changed), (network, moments)
-    )
-    return network, moments, energy, finite
-
-
 def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, Array]:
-    """Number, start and length (in epochs) of the cycle that contains an epoch; cycle c is 2^c
-    times as long as the first."""
+    """Number, start and length of the cycle of an epoch; cycle c is 2^c times the first."""
     number = jnp.floor(jnp.log2((epoch + 0.5) / first + 1.0)).astype(jnp.int32)
     length = first * 2**number
     return number, length - first, length
@@ -342,10 +323,8 @@ def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, A
 def step(
     config: Config, key: Key, state: State, share: Share, schedule: Schedule, epoch: Int[Array, ""]
 ) -> tuple[State, Info]:
-    """UPDATES updates, then a score on the rows that decide when to stop.
-
-    A finished member no longer changes, so its result does not depend on when the run ends.
-    """
+    """UPDATES updates, then a score on the rows that decide when to stop. A finished member no
+    longer changes, so its result does not depend on when the run ends."""
     data, dtype = share.data, share.data.x.dtype
     rows = data.x.shape[0]
     slots, whole = min(config.batch_size, rows), config.batch_size >= rows
@@ -367,7 +346,10 @@ def step(
         progress = (epoch + index / UPDATES - start) / length
         cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
         rate = (schedule.learning_rate * 0.5**number * cosine).astype(dtype)
-        network, moments, energy, finite = update(config, network, moments, batch(index), rate)
+        own = batch(index)
+        network, moments, energy, finite = descend(
+            ADAM, lambda one: mean_energy(config, one, *own), network, moments, rate
+        )
         total += jnp.where(finite, energy, 0.0) / UPDATES
         return network, moments, total, skipped + (~finite).astype(skipped.dtype)
 
@@ -384,15 +366,12 @@ def step(
     score = jnp.where(jnp.isfinite(state.score), state.score + SMOOTHING * (now - state.score), now)
     late = epoch >= jnp.minimum(FIRST_EPOCHS, length - 1)
     better = (score > state.best_score) & late
-    best, best_score, best_epoch = jax.tree.map(
-        lambda new, old: jnp.where(better, new, old),
-        (network, score, epoch),
-        (state.best, state.best_score, state.best_epoch),
-    )
+    before = state.best, state.best_score, state.best_epoch
+    best, best_score, best_epoch = select(better, (network, score, epoch), before)
     end = start + length
     done = state.done | ((epoch + 1 == end) & (best_epoch < NEAR_END * end))
     new_state = State(network, moments, best, score, best_score, best_epoch, done)
-    new_state = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), new_state, state)
+    new_state = select(state.done, state, new_state)
     # A run ends only if all updates were lost.
     lost = jnp.where((skipped == UPDATES) & ~state.done, 1, 0)
     return new_state, Info(energy, lost)

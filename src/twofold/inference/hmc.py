@@ -37,12 +37,12 @@ from twofold.model.spec import BNNLV, SampledPosterior
 INITIAL_STEP_SIZE = 1e-3
 START_SCALE = 0.1
 START_STREAM = 2**31 - 1  # larger than any transition
+init_mass, update_mass, finish_mass = mass_matrix_adaptation()
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings compiled into the program; z is integrated out over ``nodes``, or, with 0, sampled
-    with the weights."""
+    """Settings compiled into the program; z is integrated out over ``nodes`` (0: sampled)."""
 
     model: BNNLV
     method: "HMC | NUTS"
@@ -128,11 +128,8 @@ class HMC(ChainMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class NUTS(ChainMethod):
-    """The no-U-turn sampler: Hamiltonian Monte Carlo whose trajectories end when they turn back.
-
-    Options as for ``HMC``, with ``max_doublings`` (the maximum tree depth) instead of
-    ``leapfrog_steps``.
-    """
+    """The no-U-turn sampler: HMC whose trajectories end when they turn back. Options as for
+    ``HMC``, with ``max_doublings`` (the maximum tree depth) instead of ``leapfrog_steps``."""
 
     name: ClassVar[str] = "nuts"
 
@@ -140,8 +137,7 @@ class NUTS(ChainMethod):
 
 
 class Position(NamedTuple):
-    """Position of a chain; without latents if they are integrated out, without noise if it is
-    fixed."""
+    """Position of a chain; latents that are integrated out and fixed noise are left out."""
 
     weights: Float[Array, "P"]
     log_noise: Float[Array, "O"]
@@ -190,8 +186,7 @@ def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array,
 
 
 def start(config: Config, key: Key, data: Padded) -> Position:
-    """A random start for each chain: small weights (draws from the prior with annealing), wide
-    noise, latents from their prior."""
+    """A random start: small weights (from the prior with annealing), wide noise, prior latents."""
     model, dtype = config.model, data.x.dtype
     weight_key, latent_key = jax.random.split(jax.random.fold_in(key, START_STREAM))
     fixed = config.method.log_noise_prior[1] == 0
@@ -210,14 +205,13 @@ def init(config: Config, key: Key, data: Padded) -> State:
     """Initial state of a chain."""
     position = start(config, key, data)
     dimensions = sum(part.size for part in position)
-    mass_init, _, _ = mass_matrix_adaptation()
     step_size_init, _, _ = dual_averaging_adaptation(config.method.target_acceptance)
     method, dtype = config.method, data.x.dtype
     first = likelihood_power(config, jnp.zeros((), int)).astype(dtype)
     return State(
         blackjax.hmc.init(position, partial(log_density, config, data, first)),
         step_size_init(jnp.asarray(INITIAL_STEP_SIZE, dtype)),
-        mass_init(dimensions),
+        init_mass(dimensions),
         jnp.zeros((method.samples, config.model.num_weights), dtype),
         jnp.zeros((method.samples, config.model.outputs), dtype),
         jnp.zeros((), int),
@@ -232,10 +226,8 @@ def transition(
     step_size: Float[Array, ""],
     power: Float[Array, ""],
 ) -> tuple[Any, Any]:
-    """One step of the kernel: the chain's new state, and BlackJAX's info.
-
-    Trajectories of plain HMC vary in length by a fifth, so that they do not close on themselves.
-    """
+    """One step of the kernel: the chain's new state, and BlackJAX's info. Trajectories of plain HMC
+    vary in length by a fifth, so that they do not close on themselves."""
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
     function = partial(log_density, config, data, power)
@@ -269,17 +261,15 @@ def tune(
     slow: Bool[Array, ""],
     window_ends: Bool[Array, ""],
 ) -> tuple[Any, Any]:
-    """Adapt the step size after every transition, the mass matrix at the end of a window (as
-    Stan)."""
+    """Adapt the step size after every transition, the mass matrix at window ends (as Stan)."""
     step_init, step_update, step_final = dual_averaging_adaptation(config.method.target_acceptance)
-    _, mass_update, mass_final = mass_matrix_adaptation()
     step_size = step_update(state.step_size, acceptance)
     mass = jax.lax.cond(
-        slow, lambda: mass_update(state.mass, state.chain.position), lambda: state.mass
+        slow, lambda: update_mass(state.mass, state.chain.position), lambda: state.mass
     )
     return jax.lax.cond(
         window_ends,
-        lambda: (step_init(step_final(step_size)), mass_final(mass)),
+        lambda: (step_init(step_final(step_size)), finish_mass(mass)),
         lambda: (step_size, mass),
     )
 

@@ -12,9 +12,8 @@ accepted or rejected instead.
 
 A chain begins on the rows that its member trained on, in stages, each twice as long as the previous
 one, while the score of its held-out rows improves. It then continues on all rows. In the first half
-of a stage the tolerated energy error is HASTE times as large (unless steps are accepted or
-rejected), because longer steps reach the typical set sooner; only draws of the second half are
-kept.
+of a stage the tolerated energy error is HASTE times as large (unless adjusted), because longer
+steps reach the typical set sooner; only draws of the second half are kept.
 """
 
 from dataclasses import dataclass
@@ -108,8 +107,7 @@ class Langevin(Method):
         return self.members.set_up(model, sizes, dtype)
 
     def stages(self, model: BNNLV, rows: int) -> list[int]:
-        """Maximum steps of each stage with held-out rows; fewer with z or for a large table, where
-        a step is costly."""
+        """Maximum steps of each stage with held-out rows; fewer where a step is costly."""
         values = 2 * (model.latent_levels or self.nodes) if model.latents else 1
         work = rows * model.num_weights * values
         steps = self.steps or int(MOST_STEPS * min(1.0, WORK / work) ** 0.5)

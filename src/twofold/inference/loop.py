@@ -11,17 +11,18 @@ Methods with minibatches share ``Schedule`` and ``deal``.
 
 import time
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.sharding import Mesh, PartitionSpec
 
 from twofold.core import cores, numerics, sharding
-from twofold.core.arrays import Array, Float, Int, Key, Keys
-from twofold.core.numerics import Padded
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
+from twofold.core.numerics import Padded, select
 
 # Capture loops and conditions too in one CUDA graph, instead of launching each kernel.
 CAPTURED = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
@@ -215,8 +216,7 @@ def _next_count(count: int, seconds: float) -> int:
 
 
 class Schedule(NamedTuple):
-    """Settings shared by all members: length, learning rate, and 1 for cosine decay or 0 for
-    none."""
+    """Shared by all members: length, learning rate, and 1 for cosine decay or 0 for none."""
 
     epochs: Int[Array, ""]
     batches: Int[Array, ""]
@@ -225,10 +225,31 @@ class Schedule(NamedTuple):
 
 
 def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
-    """The rate at a fraction of the run (0 start, 1 end): constant, or decaying to 0 as a
-    cosine."""
+    """The rate at a fraction of the run (0 start, 1 end), constant or a cosine that ends at 0."""
     cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
     return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
+
+
+def descend(
+    optimiser: optax.GradientTransformation,
+    function: Callable[[Any], Float[Array, ""]],
+    parameters: Any,
+    moments: Any,
+    rate: Float[Array, ""],
+) -> tuple[Any, Any, Float[Array, ""], Bool[Array, ""]]:
+    """Parameters and moments after a step down a function, its value before, and whether all of it
+    was finite; otherwise the step is skipped."""
+    value, gradient = jax.value_and_grad(function)(parameters)
+    finite = all_finite((value, gradient))
+    direction, changed = optimiser.update(gradient, moments)
+    moved = jax.tree.map(lambda p, d: p - rate * d, parameters, direction)
+    parameters, moments = select(finite, (moved, changed), (parameters, moments))
+    return parameters, moments, value, finite
+
+
+def all_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether all numbers are finite."""
+    return reduce(jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)])
 
 
 class Weights(NamedTuple):
@@ -264,8 +285,7 @@ def batch_bounds(
 
 
 def in_order(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
-    """The rows of all leaves in this order, followed by ``slots`` rows of zeros (``slots``: the
-    size of a batch)."""
+    """The rows of all leaves in this order, then ``slots`` (the size of a batch) rows of zeros."""
     return jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, slots), *[(0, 0)] * (leaf.ndim - 1))), tree
     )
@@ -289,8 +309,7 @@ def deal(key: Key, data: Padded, slots: int) -> tuple[Int[Array, ""], Callable[[
 
 
 class Setup(NamedTuple):
-    """Set-up of a run: program, number of epochs, batches per epoch of each data set, and the
-    displayed name of an epoch."""
+    """Program, number of epochs, batches per epoch of each data set, displayed name of an epoch."""
 
     config: Any
     algorithm: Algorithm
@@ -301,11 +320,9 @@ class Setup(NamedTuple):
 
 
 class Convergence(NamedTuple):
-    """The energy per datum (nats) and its drop over the second half of the run.
-
-    The drop is measured from the middle of the run, where the learning rate is still half of its
-    maximum: a rate that decays to zero flattens every curve at the end, converged or not.
-    """
+    """The energy per datum (nats) and its drop over the second half of the run. The drop is
+    measured from the middle of the run, where the learning rate is still half of its maximum: a
+    rate that decays to zero flattens every curve at the end, converged or not."""
 
     energy: float
     late_drop: float
@@ -353,8 +370,7 @@ class Chains(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The result of a run: posterior and diagnostics. ``nodes`` is 0 if the latent input was not
-    integrated out."""
+    """Posterior and diagnostics of a run; ``nodes`` is 0 if z was not integrated out."""
 
     posterior: Any
     nodes: int

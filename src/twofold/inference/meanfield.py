@@ -6,8 +6,7 @@ its prior's (``v = prior · sigmoid(ρ)``), because the α-energy needs ``q`` in
 Alternatively one small network, the *encoder*, computes every q(z) (amortised inference; Kingma and
 Welling 2014): it maps a standardised (x, y) to the mean of q(z), in deviations of the prior, and to
 ρ of its variance. Its weights are learned with the others, by the same energy, so the state of a
-fit does not grow with the data. The encoder is used in training only: predictions draw z from its
-prior.
+fit does not grow with the data. It serves training only: predictions draw z from its prior.
 """
 
 import math
@@ -118,8 +117,7 @@ def encode(
 
 
 def start_encoder(key: Key, model: BNNLV, hidden: tuple[int, ...], dtype: Any) -> Float[Array, "E"]:
-    """Random layers that preserve the scale of activations, and a last layer of zeros: every q(z)
-    starts near the prior."""
+    """Random layers that preserve the scale of activations, the last zero: q(z) near its prior."""
     sizes = encoder_sizes(model, hidden)
     layers = []
     for index, (fan_in, fan_out) in enumerate(pairwise(sizes)):
@@ -132,21 +130,17 @@ def start_encoder(key: Key, model: BNNLV, hidden: tuple[int, ...], dtype: Any) -
 
 
 def mix(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A bijection of 32-bit words in which every input bit affects every output bit.
-
-    Wellons' ``lowbias32`` (2018): two multiplications between three shifts.
-    """
+    """A bijection of 32-bit words in which every input bit affects every output bit. Wellons'
+    ``lowbias32`` (2018): two multiplications between three shifts."""
     words = (words ^ (words >> 16)) * jnp.uint32(0x7FEB352D)
     words = (words ^ (words >> 15)) * jnp.uint32(0x846CA68B)
     return words ^ (words >> 16)
 
 
 def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Standard normal numbers in float32, from a cheaper generator than ``jax.random``'s.
-
-    Each counter is mixed twice, with half of the key each time. Training spends much of its time on
-    noise, and needs neither cryptographic quality nor far tails (|z| stays below 5.5).
-    """
+    """Standard normal numbers in float32, from a cheaper generator than ``jax.random``'s. Each
+    counter is mixed twice, with half of the key each time. Training spends much of its time on
+    noise, and needs neither cryptographic quality nor far tails (|z| stays below 5.5)."""
     first, second = jax.random.key_data(key)
     counters = jax.lax.iota(jnp.uint32, math.prod(shape))
     words = mix(mix(counters ^ first) + second)
@@ -155,11 +149,9 @@ def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
 
 
 def fenced(draw: Callable[..., Any], index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
-    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds.
-
-    XLA would fuse the generator into each of the many uses of its numbers, and so run it again for
-    every point and hidden unit. On a GPU the condition gained nothing, so it is left out there.
-    """
+    """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds. XLA
+    would fuse the generator into each of the many uses of its numbers, and so run it again for
+    every point and hidden unit. On a GPU the condition gained nothing, so it is left out there."""
     if not numerics.on_cpu():
         return draw(index)
     return jax.lax.cond(always, draw, lambda i: jnp.zeros_like(draw(i)), index)

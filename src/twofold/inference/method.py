@@ -139,8 +139,7 @@ class Method(ABC):
 
     @abstractmethod
     def set_up(self, model: "BNNLV", sizes: np.ndarray, dtype: str) -> "Setup":
-        """Set up the run for data sets of these sizes, fitted together; for a method fitted in
-        stages, the first stage."""
+        """Set up the run, or its first stage, for data sets of these sizes, fitted together."""
 
     def finish(self, config: Any, states: Any, energies: np.ndarray, epochs: int) -> "Result":
         """The result of one estimator from its final states ``[runs, …]`` and energies ``[epochs
@@ -207,8 +206,7 @@ def to_mapping(inference: Any) -> dict[str, Any]:
 
 
 def nest_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a regressor with the method's options, which the command line gives beside the
-    others, moved into ``inference``."""
+    """Settings of a regressor, with options of its method beside them moved into ``inference``."""
     known = {name for method in METHODS for name in option_names(method_class(method))}
     of_method = {name: value for name, value in settings.items() if name in known}
     rest = {name: value for name, value in settings.items() if name not in of_method}

@@ -26,8 +26,7 @@ Kind = Literal["identity", "log1p", "logit", "log1p_logit"]
 KINDS = get_args(Kind)
 # Margin beyond the data on either side, as a fraction of their range.
 MARGIN = 0.05
-# Values are clipped to this distance from a bound, as a fraction of the range, to keep logits
-# finite.
+# Values are clipped to this distance from a bound, as a fraction of the range: logits stay finite.
 EDGE = 1e-6
 
 
@@ -86,8 +85,7 @@ def choose_range(transform: Transform, values: np.ndarray) -> tuple[float, float
 
 
 def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform:
-    """A transform by name, with bounds that contain the values and a margin of 5 % on either
-    side."""
+    """A transform by name; bounds contain the values and a margin of 5 % on either side."""
     if isinstance(transform, Transform):
         return transform
     kind = Transform(transform).kind
@@ -152,8 +150,7 @@ def user_errors(
 
 
 def place_of(function: Any, error: Exception | None = None) -> str:
-    """The file and line of a user's function, or of the error in its file, as the beginning of a
-    sentence."""
+    """The file and line of a user's function, or of the error in it, as the start of a sentence."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return ""
@@ -168,10 +165,9 @@ class Past:
     then actions) with equally many lags. Values of the same lag are adjacent, so that one step
     later all move by one place and new values enter at the ends.
 
-    ``features`` holds the index of each feature of a policy; ``inputs`` that of each model input,
-    in the vector followed by the observations ``ahead`` and the ``applied`` actions. ``newest``
-    holds, for each value, the feature with the newest value of its column; ``ends`` are the indices
-    of the newest values.
+    ``features`` holds the index of each feature of a policy, ``inputs`` that of each model input in
+    the vector followed by the observations ``ahead`` and the ``applied`` actions. ``newest`` holds,
+    by value, the feature with the newest value of its column, ``ends`` indices of newest values.
     """
 
     groups: dict[int, list[int]]

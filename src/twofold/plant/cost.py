@@ -6,8 +6,7 @@ With the cost ``c[t, m, n]`` at step t under weight draw m in roll-out n,
 
 with the epistemic risk ``E(t) = Var_m(E_n c(t))`` and the aleatoric ``A(t) = E_m(Var_n c(t))``; β
 is ``epistemic_weight``, γ is ``aleatoric_weight``. The paper's nearest-neighbour baseline, for a
-deterministic model, uses the distance of a state to the logged ones, represented by k-means
-centroids, as its risk.
+deterministic model, uses as risk the distance of a state to k-means centroids of the logged ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,25 +26,21 @@ from twofold.plant.log import Log, LogError, check_known
 
 CostFunction = Callable[[Mapping[str, Any]], Any]
 NUMBERS = jax.Array, np.ndarray, np.generic, float, int
-# Rows near a logged row are moved by this fraction of the way to random points in the logged
-# ranges.
+# Rows near a logged one are moved by this fraction of the way to random points in its ranges.
 NEAR = 1e-3
 FINITE = (
     "the search needs finite gradients: keep the arguments of roots, logarithms and divisions away "
     "from 0, as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where around the result does not help)"
 )
-# A risk below this fraction of the spread of the costs is rounding; the gradient of its root would
-# explode.
+# A risk below this fraction of the costs' spread is rounding; its root's gradient would explode.
 SMALLEST = 1e-4
-# Penalty per step, in deviations of the logged costs, for each deviation of the column beyond a
-# limit.
+# Penalty of a step, in deviations of the logged costs, per deviation of a column beyond a limit.
 LIMIT_WEIGHT = 10.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a step: a function of a row with the observations after the step and the actions
-    applied during it."""
+    """The cost of a step: a function of a row of observations after and actions during the step."""
 
     function: CostFunction
     observations: tuple[str, ...]
@@ -107,7 +102,8 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
 
     def check(*row: Array) -> Any:
         value = cost(*row)
-        got = f"the shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else _name_kind(value)
+        got = "None; end it with return" if value is None else f"a {type(value).__name__}"
+        got = f"the shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else got
         if got != "the shape ()":
             where = f"{place_of(function)}cost(row)"
             raise LogError(f"{where} must return one number per row, got {got}")
@@ -127,9 +123,8 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
 
 
 def check_slope(cost: Cost, log: Log) -> None:
-    """Refuse a cost whose gradient is not finite near logged rows, which would make every update
-    fail. A singularity exactly at a logged row (such as the root of a square that is 0 there) is
-    allowed."""
+    """Refuse a cost whose gradient is not finite near logged rows: every update would fail. It may
+    be singular exactly at a logged row (such as the root of a square that is 0 there)."""
     observations, actions = _rows(log)
     ranges = (observations.min(axis=0), observations.max(axis=0)), (log.action_low, log.action_high)
     rng, rows = np.random.default_rng(0), (observations, actions)
@@ -148,10 +143,8 @@ def check_slope(cost: Cost, log: Log) -> None:
 def keep_within(
     function: CostFunction, log: Log, limits: Mapping[str, tuple[float, float]]
 ) -> CostFunction:
-    """The cost with a penalty for observations beyond their limits, ``{name: (low, high)}``.
-
-    The penalty grows with the distance, so its gradient leads back; either end may be infinite.
-    """
+    """The cost with a penalty for observations beyond their limits, ``{name: (low, high)}``. The
+    penalty grows with the distance, so its gradient leads back; either end may be infinite."""
     check_known("limit of", limits, log.observations)
     for name, (low, high) in limits.items():
         if not low < high:
@@ -175,10 +168,6 @@ def _rows(log: Log) -> tuple[np.ndarray, np.ndarray]:
     parts = ((one.observations[1:], one.actions) for one in log.episodes)
     observations, actions = map(np.concatenate, zip(*parts, strict=True))
     return observations, actions
-
-
-def _name_kind(value: Any) -> str:
-    return "None; end it with return" if value is None else f"a {type(value).__name__}"
 
 
 def with_costs(log: Log, function: CostFunction) -> Log:
@@ -213,10 +202,8 @@ def criterion(
     aleatoric_weight: Float[Array, ""],
     cost_scale: Float[Array, ""] | float = 1.0,
 ) -> Float[Array, ""]:
-    """J: expected cost and weighted risk, summed over the horizon.
-
-    ``cost_scale`` is a typical deviation of costs: far smaller risks count as 0.
-    """
+    """J: expected cost and weighted risk, summed over the horizon. ``cost_scale`` is a typical
+    deviation of costs: far smaller risks count as 0."""
     epistemic, aleatoric = risks(costs)
     variance = epistemic_weight**2 * epistemic + aleatoric_weight**2 * aleatoric
     least = jnp.square(SMALLEST * cost_scale)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from twofold.core.arrays import Array, Float, Int, Key, Keys
+from twofold.core.numerics import select
 from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
@@ -144,12 +145,7 @@ def update(
     gradients = gradients / plant.scales.cost
     rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
     directions, moments = jax.vmap(optimiser(config).update)(gradients, state.moments)
-    after = State(state.weights - rate * directions, moments)
-
-    def kept(new: Array, old: Array) -> Array:
-        return jnp.where(fine.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
-    after = jax.tree.map(kept, after, state)
+    after = select(fine, State(state.weights - rate * directions, moments), state)
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 

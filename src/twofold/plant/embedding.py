@@ -96,8 +96,7 @@ class Embedding:
 
     @property
     def past_lags(self) -> tuple[int, ...]:
-        """Number of past values of each observation, then of each action, available when an action
-        is chosen."""
+        """Past values of each observation, then of each action, when an action is chosen."""
         return *self.lags, *(max(lags - 1, 0) for lags in self.action_lags)
 
     @property
@@ -149,8 +148,7 @@ class Embedding:
     def new_of(
         self, newest: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
     ) -> Float[Array, "new"]:
-        """The part of the model's input beyond the past: columns known after the step, and the
-        action."""
+        """The model's input beyond the past: columns known after the step, and the action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
         return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
@@ -173,8 +171,7 @@ class Embedding:
         output: Float[Array, "O"],
         coming: Coming = None,
     ) -> Window:
-        """The window one step later, with the newest observation computed from the model's
-        output."""
+        """The window one step later, its newest observation computed from the model's output."""
         _, latest, newest = self.see(window)
         _, following = self.follow(latest, newest, action, output, coming)
         rows = zip(window, (following, action), strict=True)
@@ -241,13 +238,11 @@ class Embedding:
         if not self.exogenous:
             return windows
         self.check_horizon(log, horizon)
-        begun = [
-            one.observations[self.history :] for one in log.episodes if len(one) >= self.history
-        ]
-        after = [rows[:, self.exogenous_places] for rows in begun]
+        places = self.exogenous_places
+        after = [one.observations[self.history :, places] for one in log.episodes]
         kept = np.concatenate([np.arange(len(own)) <= len(own) - horizon for own in after])
-        stretches = partial(np.lib.stride_tricks.sliding_window_view, window_shape=horizon, axis=0)
-        coming = np.concatenate([stretches(own) for own in after if len(own) >= horizon])
+        slide = partial(np.lib.stride_tricks.sliding_window_view, window_shape=horizon, axis=0)
+        coming = np.concatenate([slide(own) for own in after if len(own) >= horizon])
         past = windows.observations[kept], windows.actions[kept]
         return Start(*past, np.swapaxes(coming, 1, 2))
 
@@ -273,8 +268,7 @@ class Embedding:
 
     def fingerprint(self, log: Log) -> str:
         """Equal for embeddings with the same inputs, targets and known dynamics."""
-        # Newer fields count only if they are used, so that folders of older versions can be
-        # resumed.
+        # Newer fields count only if they are used, so that older folders can be resumed.
         later = {"exogenous": (), "limited": False}
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "known"}
         parts = [value for name, value in values.items() if later.get(name) != value]

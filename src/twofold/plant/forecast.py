@@ -181,8 +181,6 @@ def measure_reach(
     states are from the data, relative to held-out states. Returns the corresponding fields of a
     ``Trial``.
     """
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     seen = model.embedding.starts(held_out, horizon)
     windows = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), seen)

@@ -28,8 +28,7 @@ class Episode:
     """A contiguous stretch of equal time steps.
 
     Action ``t`` was applied from observation ``t`` until observation ``t + 1``, and cost ``t`` is
-    that of arriving at observation ``t + 1``. ``origin`` names the run of which it is a piece, if
-    that was cut.
+    that of arriving there. ``origin`` names the run of which it is a piece, if that was cut.
     """
 
     observations: np.ndarray
@@ -55,6 +54,13 @@ class Episode:
 
     def __len__(self) -> int:
         return len(self.actions)
+
+    def cut(self, first: int, end: int) -> "Episode":
+        """The steps from ``first`` to before ``end``."""
+        costs = None if self.costs is None else self.costs[first:end]
+        times = None if self.times is None else self.times[first : end + 1]
+        rows, steps = self.observations[first : end + 1], self.actions[first:end]
+        return replace(self, observations=rows, actions=steps, costs=costs, times=times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +129,11 @@ class Log:
         them, because rows of one run resemble each other. If there is only one run, its pieces are
         split; of a single piece, the last part is held out."""
         if len(self.episodes) == 1 and 0.0 < held_out < 1.0 and len(self.episodes[0]) > 1:
-            return self._split_in_time(held_out)
+            (one,) = self.episodes
+            at = min(max(1, round((1.0 - held_out) * len(one))), len(one) - 1)
+            # The state in between belongs to both parts.
+            first, last = one.cut(0, at), one.cut(at, len(one))
+            return replace(self, episodes=(first,)), replace(self, episodes=(last,))
         origins = [one.origin or f"episode {i}" for i, one in enumerate(self.episodes)]
         if len(set(origins)) == 1:
             origins = [f"piece {i}" for i in range(len(origins))]
@@ -138,20 +148,6 @@ class Log:
         back = {runs[i] for i in order[:kept_back]}
         held = np.array([origin in back for origin in origins])
         return self.pick(np.flatnonzero(~held)), self.pick(np.flatnonzero(held))
-
-    def _split_in_time(self, held_out: float) -> tuple["Log", "Log"]:
-        """Split the only episode in time; the state in between belongs to both parts."""
-        (one,) = self.episodes
-        at = min(max(1, round((1.0 - held_out) * len(one))), len(one) - 1)
-        sides = []
-        for steps, rows in ((slice(at), slice(at + 1)), (slice(at, None), slice(at, None))):
-            costs = None if one.costs is None else one.costs[steps]
-            times = None if one.times is None else one.times[rows]
-            part = Episode(
-                one.observations[rows], one.actions[steps], costs, times, one.name, one.origin
-            )
-            sides.append(replace(self, episodes=(part,)))
-        return sides[0], sides[1]
 
     def __str__(self) -> str:
         return (
@@ -233,13 +229,19 @@ def check_length(log: Log, history: int, which: str = "") -> None:
         )
 
 
+def stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every stretch of ``size`` rows, episode by episode: observations ``[N, size, D]``, and the
+    actions between them ``[N, size - 1, A]``."""
+    parts = []
+    for one in log.episodes:
+        rows = np.arange(max(len(one) + 2 - size, 0))[:, None] + np.arange(size)
+        parts.append((one.observations[rows], one.actions[rows[:, :-1]]))
+    seen, done = map(np.concatenate, zip(*parts, strict=True))
+    return seen, done
+
+
 def steps(log: Log, history: int) -> Steps:
     """Every step preceded by ``history`` observations, episode by episode."""
     check_length(log, history)
-    parts = []
-    for one in (episode for episode in log.episodes if len(episode) >= history):
-        rows = np.arange(len(one) - history + 1)[:, None] + np.arange(history)
-        window = one.observations[rows], one.actions[rows[:, :-1]]
-        parts.append((*window, one.actions[history - 1 :], one.observations[history:]))
-    seen, done, actions, following = map(np.concatenate, zip(*parts, strict=True))
-    return Steps(Window(seen, done), actions, following)
+    seen, done = stretches(log, history + 1)
+    return Steps(Window(seen[:, :-1], done[:, :-1]), done[:, -1], seen[:, -1])

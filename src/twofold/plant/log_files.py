@@ -26,8 +26,7 @@ LIKELY = {
 }
 # Numbers with an unexpected decimal mark, or with thousands separators.
 MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?\d+)?", re.I)
-# A step is uneven if it differs from the usual one by more than this fraction of it; number of
-# examples in a message.
+# A step is uneven if it differs by more than this fraction; number of examples in a message.
 UNEVEN, FEW = 0.1, 3
 SENTENCES = {
     "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
@@ -96,8 +95,7 @@ def read_log(
     raw = mend(found, **mending)
     if not len(raw):
         raise LogError(f"{found.source}: no row of {len(found)} is left after the repairs")
-    # Neither is repaired automatically: dropping rows with text would drop all rows with decimal
-    # commas.
+    # Neither is repaired: dropping rows with text would drop all rows with decimal commas.
     cut = mending.get("split_at_restarts") and raw.times is None
     findings = [*_findings(found, _text_faults(found))]
     findings += [] if cut else _findings(found, _return_faults(found))
@@ -191,8 +189,7 @@ def _bounds(
 
 
 def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str, ...]]:
-    """The episode number of each row, in order of first appearance, and the names of the
-    episodes."""
+    """The episode number of each row, by first appearance, and the names of the episodes."""
     if episode is None:
         return np.zeros(len(table), int), ("0",)
     labels = table.labels(episode)
@@ -208,10 +205,8 @@ def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str,
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault: its ``kind`` in a word, ``where`` it is, and a ``sentence`` with the remedy.
-
-    Errors must be repaired before the log can be used; warnings should be inspected.
-    """
+    """A fault: its ``kind`` in a word, ``where`` it is, and a ``sentence`` with the remedy. Errors
+    must be repaired before the log can be used; warnings should be inspected."""
 
     kind: str
     where: str
@@ -339,8 +334,7 @@ def _order_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
-    """An unused column that looks like the time or the episode, and episodes too short for a single
-    step."""
+    """An unused column that looks like the time or the episode, and episodes without any step."""
     is_named = {"time": raw.times is not None, "episode": len(raw.parts) > 1}
     for role, names in LIKELY.items():
         likely = [name for name in raw.others if name.casefold() in names]

@@ -1,37 +1,29 @@
-"""Diagnosis of non-finite roll-outs: a value of the log, a predicted column, or the cost, checked
-in that order."""
+"""Why roll-outs are not finite: a logged value, a predicted column, or the cost, in that order."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from twofold.core.arrays import Array, Float
-from twofold.model.spec import Draws
 from twofold.plant.cost import FINITE
-from twofold.plant.log import Start, Window
+from twofold.plant.descent import Config, Plant, draw
 from twofold.plant.raw_log import find_far
-from twofold.plant.rollout import Noise, Scales, Task, rollout
+from twofold.plant.rollout import rollout
 
 
-def explain_lost(
-    task: Task,
-    scales: Scales,
-    weights: Float[Array, "1 P"],
-    draws: Draws,
-    noise: Noise,
-    windows: Window | Start,
-    starts: Window | Start,
-) -> str:
-    """Explain what is not finite, with a remedy, from roll-outs of one policy from some windows;
-    ``starts`` are all starts in the log."""
-    names = task.embedding.observations
-    for name, values in zip(names, np.asarray(starts.observations[:, -1], float).T, strict=True):
+def explain_lost(config: Config, plant: Plant, weights: Float[Array, "P"]) -> str:
+    """What is not finite, with a remedy, in the roll-outs of a policy's first update."""
+    task, names = config.task, config.task.embedding.observations
+    latest = np.asarray(plant.starts.observations[:, -1], float)
+    for name, values in zip(names, latest.T, strict=True):
         if len(rows := find_far(values)):
             return (
                 f"column {name!r} of the log is {values[rows[0]]:g}, more than a million times its "
                 "usual spread; correct or remove that row"
             )
-    trace = jax.jit(rollout, static_argnums=0)(task, scales, weights, draws, noise, windows)
+    windows, draws, noise = draw(config, plant, jnp.int32(0))
+    given = plant.scales, weights[None], draws, noise, windows
+    trace = jax.jit(rollout, static_argnums=0)(task, *given)
     lost = ~np.isfinite(trace.observations).all(axis=(1, 2, 3))
     if lost.any():
         step, column = np.argwhere(lost)[0]

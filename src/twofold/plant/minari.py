@@ -23,8 +23,7 @@ def write_minari(
     are none), and every episode ends truncated.
 
     ``root`` is the folder of data sets (default: Minari's own, ``MINARI_DATASETS_PATH``);
-    ``metadata`` are further arguments of ``minari.create_dataset_from_buffers``, such as
-    ``author``.
+    ``metadata`` goes to ``minari.create_dataset_from_buffers``, such as ``author``.
     """
     minari, spaces = _import("minari"), _import("gymnasium.spaces")
     with _data_sets(root), warnings.catch_warnings():
@@ -67,10 +66,8 @@ def check_new_name(dataset_id: str) -> None:
 
 
 def read_minari(dataset: Any, *, root: Any = None) -> Log:
-    """A log from a Minari data set, or from its name; costs are the negative rewards.
-
-    Columns of a data set not written by twofold are called ``observation_0``, ….
-    """
+    """A log from a Minari data set, or from its name; costs are the negative rewards. Columns of a
+    data set not written by twofold are called ``observation_0``, …."""
     if isinstance(dataset, str):
         minari = _import("minari")
         with _data_sets(root):

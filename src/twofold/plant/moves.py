@@ -13,8 +13,7 @@ JUMP = 0.5
 
 
 def logged_rates(log: Log) -> dict[str, float]:
-    """The rate of each action that does not jump: the 95 % quantile of its changes per step, over
-    steps in which it changes."""
+    """The rate of each action that does not jump: the 95 % quantile of its changes other than 0."""
     found = {}
     for index, name in enumerate(log.actions):
         changes = [np.abs(np.diff(one.actions[:, index])) for one in log.episodes]
@@ -27,8 +26,7 @@ def logged_rates(log: Log) -> dict[str, float]:
 
 
 def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
-    """The largest change of each action per step (its whole range if no rate is given); empty if no
-    action has a limit."""
+    """The largest change of each action per step (at most its range); empty if none has a limit."""
     check_known("max_rate of", max_rate, log.actions, "actions")
     for name, rate in max_rate.items():
         if not rate > 0.0:

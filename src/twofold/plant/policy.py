@@ -15,6 +15,7 @@ rounding of the logarithm dominates.
 
 import json
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -53,11 +54,9 @@ DESCRIPTION = (
 
 @dataclass(frozen=True)
 class PolicyNetwork:
-    """Shapes, and the bounds of the actions.
-
-    ``rates`` are the largest changes of the actions per step (the whole range for those without a
-    limit), and ``switches`` the indices of on/off actions.
-    """
+    """Shapes, and the bounds of the actions. ``rates`` are the largest changes of the actions per
+    step (the whole range for those without a limit), and ``switches`` the indices of on/off
+    actions."""
 
     features: int
     hidden: tuple[int, ...]
@@ -133,9 +132,7 @@ def keep_in_bounds(shape: PolicyNetwork, actions: Float[Array, "*batch A"]) -> A
 @dataclass(frozen=True, eq=False)
 class LearnedPolicy:
     """A policy with all that it needs to act: its embedding, standardisation and weights.
-
-    ``epistemic_weight`` (β), ``aleatoric_weight`` (γ) and ``seed`` are those of its search.
-    """
+    ``epistemic_weight`` (β), ``aleatoric_weight`` (γ) and ``seed`` are those of its search."""
 
     embedding: Embedding
     shape: PolicyNetwork
@@ -224,10 +221,10 @@ class LearnedPolicy:
         write_onnx(path, self)
 
     @property
-    def leaves(self) -> tuple[Array, Array, Array]:
-        """Weights, and the means and deviations of the features, for compiled programs."""
-        mean, scale = self.standardizer
-        return jnp.asarray(self.weights, DTYPE), jnp.asarray(mean, DTYPE), jnp.asarray(scale, DTYPE)
+    def leaves(self) -> tuple[Array, Standardizer]:
+        """Weights and the standardisation of the features, for compiled programs."""
+        both = self.weights, self.standardizer
+        return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), both)
 
     def save(self, path: persistence.FilePath) -> None:
         """Write the policy to one file; ``load_policy`` reads it back."""
@@ -281,11 +278,11 @@ def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) 
 
 
 def act_on(
-    embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, ...], window: Window
+    embedding: Embedding, shape: PolicyNetwork, leaves: tuple[Array, Standardizer], window: Window
 ) -> Float[Array, "A"]:
     """The action for one window: standardised features, network, rate limit."""
-    weights, mean, scale = leaves
-    features = (embedding.features(window) - mean) / scale
+    weights, standardizer = leaves
+    features = standardizer.transform(embedding.features(window))
     # Full precision: a GPU would otherwise round factors, and give other actions than a CPU.
     with jax.default_matmul_precision("highest"):
         layers = layers_of(shape, weights[None])
@@ -368,10 +365,10 @@ class _Graph:
 
 def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
     """``policy.act_on`` as a graph."""
-    weights, mean, scale = policy.leaves
+    weights, units = policy.leaves
     values, features = _columns(graph, policy)
     graph.doc = "standardise"
-    outputs = graph.node("Div", graph.node("Sub", features, mean), scale)
+    outputs = graph.node("Div", graph.node("Sub", features, units.mean), units.scale)
     for index, (kernel, bias) in enumerate(network.unflatten(policy.shape.sizes, weights[None])):
         graph.doc = f"layer {index + 1}"
         inputs = graph.node("Relu", outputs) if index else outputs

@@ -61,8 +61,7 @@ class Project:
     """Policies for a grid of risk weights, with their forecasts on a model.
 
     ``tuning`` is the result of tuning on roll-outs, if enabled. ``about`` has facts about the log:
-    ``transitions``, ``episodes``, ``held_out_transitions`` and ``logged_cost``, the mean logged
-    cost of held-out steps.
+    ``transitions``, ``episodes``, ``held_out_transitions`` and their mean ``logged_cost``.
     """
 
     folder: Path
@@ -79,8 +78,7 @@ class Project:
 
     @property
     def logged_cost(self) -> float:
-        """Mean logged cost per step of the held-out passages from whose starts policies are
-        forecast."""
+        """Mean logged cost per step of the held-out passages from which policies are forecast."""
         found = self.quality.multi_step.logged_cost
         return found if np.isfinite(found) else self.about["logged_cost"]
 
@@ -237,8 +235,7 @@ def _tune(
     random_state: int,
     watched: BNNLVRegressor,
 ) -> tuple[DynamicsModel, Tuning]:
-    """Tune the model on roll-outs if that helps; returns the model and a summary, stored in the
-    folder and read back from there."""
+    """Tune the model on roll-outs if that helps; returns it and a summary, read from the folder."""
     identity = {"settings": asdict(settings), "steps": steps, "model": model.fingerprint}
     identity |= {"random_state": random_state}
 
@@ -288,10 +285,8 @@ def open_project(folder: str | Path) -> Project:
 
 def planning_regressor(transitions: int) -> BNNLVRegressor:
     """The paper's mean field with α = 1, with a size that depends on the number of logged steps.
-
     Its uncertainty is large away from the data, which planning needs, and grows with the number of
-    units. With too many units for a short log, noise would be attributed to the epistemic part.
-    """
+    units. With too many units for a short log, noise would be attributed to the epistemic part."""
     sizes = (50, 50) if transitions >= LONG_LOG else (20, 20)
     return BNNLVRegressor(sizes, inference=Alpha(draws=20))
 

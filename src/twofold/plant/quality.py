@@ -244,8 +244,6 @@ def assess(
 ) -> Quality:
     """Evaluate a model on a held-out log: one step ahead, and by roll-outs of ``horizon`` steps (at
     most the length of the longest episode) from at most ``windows`` windows."""
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
     rng = np.random.default_rng(random_state)
     passages, costs = choose_passages(model, held_out, horizon, windows, rng)
     one = score_one_step(model, held_out, rng)

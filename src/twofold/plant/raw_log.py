@@ -1,5 +1,4 @@
-"""``RawLog``: the unrepaired rows of a log, detection of faults (order, duplicates, missing,
-stuck), and repairs.
+"""``RawLog``: rows of a log, detection of faults (order, duplicates, missing, stuck), and repairs.
 
 Values are never imputed: rows with missing values are not used.
 """
@@ -29,11 +28,9 @@ NO_ROWS = np.zeros(0, int)
 
 @dataclass(frozen=True, eq=False)
 class RawLog:
-    """Columns of numbers, NaN for missing values, with the source row of each.
-
-    ``part`` is the index into ``parts`` (episodes) of each row. ``texts`` holds, by column, the
-    rows whose cell is neither a number nor blank. ``others`` are unused columns of the source.
-    """
+    """Columns of numbers, NaN for missing values, with the source row of each. ``part`` is the
+    index into ``parts`` (episodes) of each row. ``texts`` holds, by column, the rows whose cell is
+    neither a number nor blank. ``others`` are unused columns of the source."""
 
     source: str
     unit: str
@@ -107,8 +104,7 @@ class RawLog:
         return text + _more(len(owners) - FIRST)
 
     def log(self) -> Log:
-        """The repaired rows as a log. Pieces of an episode that was cut keep its name, with a
-        number: ``a, a/2, b``."""
+        """The repaired rows as a log; pieces of an episode that was cut are named ``a, a/2``."""
         episodes, pieces = list[Episode](), Counter[str]()
         for group in (group for group in self.in_time if len(group) > 1):
             origin = self.parts[self.part[group[0]]]
@@ -213,8 +209,7 @@ def check_mending(options: Iterable[str]) -> None:
 
 
 def _drop_missing(raw: RawLog) -> RawLog:
-    """Drop rows with missing observations; if only the action or cost is missing, the row still
-    ends the preceding piece."""
+    """Drop rows with missing observations; without action or cost, a row still ends a piece."""
     bad, starts = [NO_ROWS], [NO_ROWS]
     for name in raw.columns:
         rows = missing_rows(raw, name)
@@ -229,8 +224,7 @@ def _drop_missing(raw: RawLog) -> RawLog:
 
 
 def missing_rows(raw: RawLog, name: str) -> np.ndarray:
-    """Rows without a required finite number (the last action and the first cost of an episode are
-    not required)."""
+    """Rows without a finite number (not required: last action and first cost of an episode)."""
     bad = ~np.isfinite(raw.columns[name])
     if name in raw.actions or name == raw.cost:
         bad[[group[-1 if name in raw.actions else 0] for group in raw.in_time]] = False
@@ -278,8 +272,7 @@ def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, f
 
 
 def find_stuck(raw: RawLog) -> dict[str, list[np.ndarray]]:
-    """For each observation, the rows of unusually long constant stretches during which others
-    change."""
+    """For each observation, unusually long constant stretches of rows in which others change."""
     groups = [group for group in raw.in_time if len(group) > 1]
     rows = np.concatenate([NO_ROWS, *groups])
     # Whether each step changes a value; missing values and episode boundaries count as changes.

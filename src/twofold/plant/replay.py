@@ -19,7 +19,7 @@ from twofold.model.spec import Draws
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.imitation import HIDDEN
-from twofold.plant.log import Log, Start, Window, steps
+from twofold.plant.log import Log, Start, Window, check_length, stretches
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
@@ -54,15 +54,15 @@ def as_passages(
 def choose_passages(
     model: DynamicsModel, log: Log, horizon: int, num: int, rng: np.random.Generator
 ) -> tuple[Passages, Float[np.ndarray, "B T"]]:
-    """At most ``num`` passages of T steps (at most the length of the longest episode), in order,
-    and their costs."""
+    """At most ``num`` passages of T steps (or of the longest episode) in order; their costs."""
+    if horizon < 1:
+        raise ValueError(f"horizon must be at least 1, got {horizon}")
     history = model.embedding.history
+    check_length(log, history)
     length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    found = steps(log, history + length - 1)
-    rows = np.sort(rng.permutation(len(found.actions))[:num])
-    (seen, past), last, final = jax.tree.map(lambda leaf: leaf[rows], found)
-    joined = (np.concatenate([a, b[:, None]], axis=1) for a, b in ((seen, final), (past, last)))
-    chosen = as_passages(model.embedding, *joined, controller=model.controller)
+    seen, done = stretches(log, history + length)
+    rows = np.sort(rng.permutation(len(seen))[:num])
+    chosen = as_passages(model.embedding, seen[rows], done[rows], model.controller)
     pay = jax.vmap(jax.vmap(model.cost))
     costs = pay(jnp.asarray(chosen.observations), jnp.asarray(chosen.actions))
     return chosen, np.asarray(costs, np.float64)

@@ -16,8 +16,7 @@ roll-outs carry ``(v − mean) / scale`` with one mean and scale for all lags of
     kernel · (v − own mean) / own scale + bias
         = kernel · scale / own scale · carried + [kernel · (mean − own mean) / own scale + bias]
 
-Rounding errors are small if the lags of a column have similar means and scales, as in any log much
-longer than the history.
+Rounding errors are small if the lags of a column have similar means and scales, as in long logs.
 """
 
 import copy
@@ -66,46 +65,24 @@ class Task:
     shape: PolicyNetwork
 
 
-class Units(NamedTuple):
-    """Means and scales."""
-
-    mean: Float[Array, "F"]
-    scale: Float[Array, "F"]
-
-    def at(self, places: np.ndarray) -> "Units":
-        """The units of some values."""
-        return Units(self.mean[places], self.scale[places])
-
-    def of(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """Convert values to these units."""
-        return (values - self.mean) / self.scale
-
-    def back(self, values: Float[Array, "*batch F"]) -> Float[Array, "*batch F"]:
-        """Convert values from these units."""
-        return values * self.scale + self.mean
-
-
 class Scales(NamedTuple):
-    """Units of the model's inputs and outputs and of a policy's features, and the deviation of the
-    costs."""
+    """Units of model inputs, outputs and a policy's features, and the deviation of the costs."""
 
-    x: Units
-    y: Units
-    features: Units
+    x: Standardizer
+    y: Standardizer
+    features: Standardizer
     cost: Float[Array, ""]
 
 
 class Noise(NamedTuple):
-    """Standard normal numbers for z and ε at every step of every particle, shared by all
-    policies."""
+    """Standard normal numbers for z and ε of each step and particle, shared by all policies."""
 
     latent: Float[Array, "T M B Z"]
     additive: Float[Array, "T M B noise"]
 
 
 class Trace(NamedTuple):
-    """Trace of roll-outs: costs, the policy's standardised inputs before and after each step, the
-    new observation, and the action."""
+    """Costs, a policy's standardised inputs before and after each step, new observation, action."""
 
     costs: Float[Array, "T M S B"]
     features: Float[Array, "T M S B F"]
@@ -157,7 +134,7 @@ def rollout(
     at_ends, at_features = units.at(places.ends), units.at(places.features)
 
     def features(past: Array) -> Array:
-        return scales.features.of(at_features.back(past[..., places.features]))
+        return scales.features.transform(at_features.inverse(past[..., places.features]))
 
     def step(carry: tuple[Seen, Any], inputs: Any) -> tuple[tuple[Seen, Any], Any]:
         (seen, previous), (latent, additive, offset, coming) = carry, inputs
@@ -168,13 +145,13 @@ def rollout(
         given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
         output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
         latest, newest = follow(seen.latest, seen.newest, action, output, *given)
-        past = shift(seen.past, at_ends.of(arrivals(latest, action)))
+        past = shift(seen.past, at_ends.transform(arrivals(latest, action)))
         after = Seen(past, latest, newest), action if limited else None
         return after, (pay(newest, action), seen.past, past, newest, action)
 
     unroll = 1 if numerics.on_cpu() else GPU_STEPS
     starts = jax.vmap(embedding.see)(windows)
-    starts = starts._replace(past=units.of(starts.past))
+    starts = starts._replace(past=units.transform(starts.past))
     first = starts, windows.actions[:, -1] if limited else None
     begin = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*layout, *leaf.shape[1:])), first)
     coming = jnp.swapaxes(windows.coming, 0, 1) if isinstance(windows, Start) else None
@@ -183,7 +160,9 @@ def rollout(
     return Trace(costs, features(past), features(reached), *rest)
 
 
-def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) -> Layer:
+def for_carried(
+    layer: Layer, places: np.ndarray, own: Standardizer, carried: Standardizer
+) -> Layer:
     """Convert a layer, whose inputs are the carried values at some ``places``, to one that takes
     all carried values; unused ones get weight 0."""
     seen = carried.at(places)
@@ -196,7 +175,7 @@ def for_carried(layer: Layer, places: np.ndarray, own: Units, carried: Units) ->
 
 
 def _acting(
-    task: Task, scales: Scales, units: Units, weights: Float[Array, "S P"], draws: int
+    task: Task, scales: Scales, units: Standardizer, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
     """The policies' layers for carried values, copied for all weight draws, which is cheaper than
     transposing the points at every step."""
@@ -207,10 +186,9 @@ def _acting(
 
 
 def _responding(
-    task: Task, scales: Scales, units: Units, draws: Draws, layout: tuple[int, int, int]
+    task: Task, scales: Scales, units: Standardizer, draws: Draws, layout: tuple[int, int, int]
 ) -> Callable[..., Float[Array, "M S B O"]]:
-    """A function for the model's output in raw units, from carried values, new values, and noise
-    shared by all policies."""
+    """The model's output in raw units, from carried values, new values and the shared noise."""
     model = task.model
     (first, *rest), skip = network.part_skip(spec.layers(model, draws.weights))
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
@@ -231,7 +209,8 @@ def _responding(
 
     def respond(past: Array, new: Array, latent: Array, additive: Array) -> Array:
         flat = layout[0], layout[1] * layout[2]
-        beside = [scales.x.at(of_new).of(new), for_policies(spec.latent_values(model, latent))]
+        latents = for_policies(spec.latent_values(model, latent))
+        beside = [scales.x.at(of_new).transform(new), latents]
         rows = jnp.concatenate(beside, axis=-1).reshape(*flat, thin.shape[-1])
         more = network.rows_thin(thin, rows) if thin.shape[-1] else None
         y = network.apply_rows(layers, past.reshape(*flat, carried), more, model.activate)
@@ -239,7 +218,8 @@ def _responding(
             y += network.rows_affine(direct[0], past.reshape(*flat, carried))
             if of_new.size:
                 y += network.rows_thin(skip.kernel[..., of_new], rows[..., : of_new.size])
-        return scales.y.back(_with_noise(model, draws, y.reshape(*layout, -1), additive[:, None]))
+        noisy = _with_noise(model, draws, y.reshape(*layout, -1), additive[:, None])
+        return scales.y.inverse(noisy)
 
     return respond
 
@@ -271,9 +251,8 @@ def values_and_gradients(
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
     By the chain rule the gradient is ``Σ_t (∂π(s_t)/∂weights)ᵀ ∂J/∂a_t``, where ``∂J/∂a_t``
-    includes all consequences of an action, including later actions. These sensitivities are the
-    gradient in the offsets; with them the sum over all steps is one product after the roll-out,
-    instead of one per step.
+    includes all consequences of an action, later actions too: it is the gradient in the offsets.
+    With it the sum over all steps is one product after the roll-out, instead of one per step.
     """
     steps, draw_count, count, _ = noise.additive.shape
     shape = steps, draw_count, weights.shape[0], count, len(task.shape.low)
@@ -300,10 +279,8 @@ def _by_policy(values: Float[Array, "T M S B F"]) -> Float[Array, "S steps F"]:
 
 class DynamicsModel:
     """A regressor fitted to ``embedding.design(log)``, with a cost of observations and actions.
-
     Roll-outs start anywhere in the ``log``, which also standardises a policy's features.
-    ``max_rate`` maps actions to their largest change per step.
-    """
+    ``max_rate`` maps actions to their largest change per step."""
 
     def __init__(
         self,
@@ -357,7 +334,7 @@ class DynamicsModel:
         """All standardisations."""
         seen = Standardizer.fit(self.features.astype(float))
         parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
-        x, y, features = (Units(*(jnp.asarray(leaf, DTYPE) for leaf in part)) for part in parts)
+        x, y, features = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), parts)
         return Scales(x, y, features, jnp.asarray(self.cost_scale, DTYPE))
 
     @property
@@ -384,20 +361,17 @@ class DynamicsModel:
 
     def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:
         """The task, scales and weights for roll-outs under one policy."""
-        weights, *units = own.leaves
+        weights, units = own.leaves
         task = replace(self.task(own.shape.hidden), shape=own.shape)
-        return task, self.scales._replace(features=Units(*units)), weights
+        return task, self.scales._replace(features=units), weights
 
 
 def fit_regressors(
     regressors: Sequence[BNNLVRegressor], embedding: Embedding, log: Log, folder: str | Path
 ) -> list[BNNLVRegressor]:
-    """Regressors fitted to a log: read from the files of a folder, or fitted together and stored
-    there.
-
+    """Regressors fitted to a log: read from a folder, or fitted together and stored there.
     Interrupted fits are resumed from their checkpoint. The caller must ensure that the folder
-    belongs to the same log and settings (``twofold.core.persistence.claim_folder``).
-    """
+    belongs to the same log and settings (``twofold.core.persistence.claim_folder``)."""
     folder, paths = Path(folder), [Path(folder) / MODEL]
     if len(regressors) > 1:
         paths = [paths[0].with_stem(f"{paths[0].stem}_{n}") for n in range(len(regressors))]

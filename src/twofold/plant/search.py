@@ -24,15 +24,7 @@ from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, 
 from twofold.inference.loop import Schedule
 from twofold.inference.method import check_flag, check_integer, check_positive, layers
 from twofold.plant.cost import centroids
-from twofold.plant.descent import (
-    Config,
-    Plant,
-    RiskWeights,
-    build,
-    compare,
-    draw,
-    init,
-)
+from twofold.plant.descent import Config, Plant, RiskWeights, build, compare, init
 from twofold.plant.lost import explain_lost
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.rollout import DTYPE, DynamicsModel
@@ -264,9 +256,11 @@ def _run_round(
         try:
             found = train(build(config), keys[rows], group, plant, one)
         except NonFiniteEnergyError as error:
+            first_problem = jax.tree.map(lambda leaf: leaf[0], group)
+            begun = init(config, keys[first], first_problem).weights
             raise NonFiniteEnergyError(
                 f"roll-outs of policies from (β, γ) = {own[0][0]} on have no finite criterion: "
-                + _explain(config, plant, keys[rows], group)
+                + explain_lost(config, plant, begun)
             ) from error
         stopped = len(found.energies) < plan.epochs
         if stopped and first + at_once < len(members):
@@ -274,15 +268,6 @@ def _run_round(
         weights.append(np.asarray(found.states.weights))
         values.append(found.energies[-LAST_EPOCHS:].mean(axis=0))
     return np.concatenate(weights), np.concatenate(values), stopped
-
-
-def _explain(config: Config, plant: Plant, keys: Keys, group: RiskWeights) -> str:
-    """Why the first policy's first roll-outs are not finite."""
-    first = jax.tree.map(lambda leaf: leaf[0], group)
-    weights = init(config, keys[0], first).weights[None]
-    windows, draws, noise = draw(config, plant, jnp.int32(0))
-    given = config.task, plant.scales, weights, draws, noise, windows, plant.starts
-    return explain_lost(*given)
 
 
 def take_best(
@@ -319,7 +304,7 @@ def _plant(
     scales = model.scales
     known = np.zeros((0, model.features.shape[1]))
     if distance:
-        seen = jax.tree.map(np.asarray, scales.features).of(model.features)
+        seen = jax.tree.map(np.asarray, scales.features).transform(model.features)
         known = centroids(seen, CENTROIDS, random_state)
     rates = (settings.learning_rate, settings.learning_rate_decay)
     lengths = settings.epochs_of_round, settings.updates

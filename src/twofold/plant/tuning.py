@@ -25,7 +25,7 @@ import optax
 
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.estimators.training import Checkpoint, Plan, train
-from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
+from twofold.inference.loop import Algorithm, Info, Schedule, bind, descend, learning_rate
 from twofold.inference.method import check_integer, check_positive
 from twofold.model.spec import Draws
 from twofold.plant.log import Log
@@ -172,15 +172,11 @@ def step(
         state, total, skipped = carry
         progress = (epoch + index / config.updates) / logged.schedule.epochs
         counted = 1.0 + (config.horizon - 1.0) * jnp.minimum(progress / GROWING, 1.0)
-        error = partial(rollout_error, config, problem, logged)
+        rate = learning_rate(logged.schedule, progress).astype(state.weights.dtype)
         own_key = jax.random.fold_in(key, index)
-        value, gradient = jax.value_and_grad(error)(state.weights, own_key, counted)
-        fine = jnp.isfinite(value) & jnp.all(jnp.isfinite(gradient))
-        direction, moments = OPTIMISER.update(gradient, state.moments)
-        rate = learning_rate(logged.schedule, progress).astype(direction.dtype)
-        after = State(state.weights - rate * direction, moments)
-        state = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
-        return state, total + jnp.where(fine, value, 0.0), skipped + ~fine
+        error = partial(rollout_error, config, problem, logged, key=own_key, counted=counted)
+        *after, value, fine = descend(OPTIMISER, error, state.weights, state.moments, rate)
+        return State(*after), total + jnp.where(fine, value, 0.0), skipped + ~fine
 
     nothing = state, jnp.zeros(()), jnp.zeros((), int)
     state, total, skipped = jax.lax.fori_loop(0, config.updates, one_update, nothing)

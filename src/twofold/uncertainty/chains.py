@@ -23,11 +23,9 @@ NODES = 32
 
 
 class Diagnostics(NamedTuple):
-    """The worst R-hat and effective sample size of any prediction, and the divergences.
-
-    The first two are None if they cannot be computed: with fewer than FEWEST_DRAWS draws per chain,
-    or if all predictions are constant.
-    """
+    """The worst R-hat and effective sample size of any prediction, and the divergences. The first
+    two are None if they cannot be computed: with fewer than FEWEST_DRAWS draws per chain, or if all
+    predictions are constant."""
 
     r_hat_max: float | None
     ess_min: float | None
@@ -47,12 +45,9 @@ def predictive_trace(
     def of_chain(chain: tuple[Array, Array]) -> Float[Array, "R quantities"]:
         draws = len(chain[0])
         z = jnp.broadcast_to(nodes[:, None], (len(nodes), draws, model.latents))
-        conditional = moments(model, Nested(*chain, z), x)
-        parts = [
-            conditional.mean.reshape(draws, -1),
-            jnp.log(conditional.variance).reshape(draws, -1),
-        ]
-        return jnp.concatenate(parts, axis=1)
+        mean, variance = moments(model, Nested(*chain, z), x)
+        parts = mean, jnp.log(variance)
+        return jnp.concatenate([part.reshape(draws, -1) for part in parts], axis=1)
 
     return jax.lax.map(of_chain, (weights, log_noise))
 

@@ -1,8 +1,7 @@
 """Total uncertainty = epistemic + aleatoric, by entropy and by variance (paper, Section 3).
 
 Both splits are means over the M weight draws of a quantity known for each draw; its spread over the
-draws gives a Monte Carlo standard error. For evenly spread draws (as those of a mean field) the
-standard error is too large.
+draws gives a Monte Carlo standard error (too large for evenly spread draws, as of a mean field).
 """
 
 from dataclasses import dataclass, replace
@@ -17,18 +16,9 @@ from twofold.core import sharding
 from twofold.core.arrays import Array, Float, Key
 from twofold.core.numerics import LOG_TWO_PI
 from twofold.model.spec import BNNLV, Posterior
+from twofold.uncertainty import predictive
 from twofold.uncertainty.entropies import Entropies, PointEstimator, average, entropies, integrate
-from twofold.uncertainty.predictive import (
-    DRAW_AXES,
-    FEWEST_ROWS,
-    Moments,
-    Nested,
-    OnProgress,
-    in_chunks,
-    moments,
-    nest,
-    rows_at_once,
-)
+from twofold.uncertainty.predictive import Moments, Nested, OnProgress, moments, nest
 from twofold.uncertainty.sample_entropy import from_samples, nearest_neighbour
 
 ESTIMATORS: dict[str, PointEstimator] = {
@@ -125,7 +115,7 @@ def split_nested(
 _by_rows = partial(sharding.by_rows, static=["by", "joint", "estimator", "model"], rows=["x"])
 SPLITS = {
     "variance": _by_rows()(split_nested),
-    "entropy": _by_rows(draws={"nested": DRAW_AXES})(split_nested),
+    "entropy": _by_rows(draws={"nested": predictive.DRAW_AXES})(split_nested),
 }
 
 
@@ -177,19 +167,16 @@ class Decomposition:
         """Total, epistemic, aleatoric."""
         return Parts(self.total, self.epistemic, self.aleatoric)
 
-    def take(self, rows: np.ndarray) -> "Decomposition":
-        """The decomposition of some rows."""
-        parts, errors = (
-            Parts(*(part[rows] for part in group)) for group in (self.parts, self.standard_errors)
-        )
+    def take(self, index: Any) -> "Decomposition":
+        """The decomposition of some rows, or of what an index of its arrays selects."""
+        both = self.parts, self.standard_errors
+        parts, errors = jax.tree.map(lambda part: part[index], both)
         return replace(self, **parts._asdict(), standard_errors=errors)
 
     @property
     def doubtful(self) -> np.ndarray:
-        """Mask of estimates of the epistemic part that are significantly negative.
-
-        There the bias of the entropy estimator exceeds the epistemic part.
-        """
+        """Mask of estimates of the epistemic part that are significantly negative. There the bias
+        of the entropy estimator exceeds the epistemic part."""
         return self.epistemic < -DOUBTFUL_ERRORS * self.standard_errors.epistemic - 1e-5
 
     def standard_deviations(self) -> "Decomposition":
@@ -205,8 +192,7 @@ class Decomposition:
         """Deviations of Gaussians with these entropies, ``exp(H) / √(2πe)``, in units of y.
 
         ``aleatoric`` is the typical width of the noise, ``epistemic`` is ``√(total² − aleatoric²)``
-        (0 if the estimated epistemic entropy is negative). A few outlying draws of W hardly change
-        them.
+        (0 if the epistemic entropy is negative). A few outlying draws of W hardly change them.
         """
         if self.by != "entropy" or self.joint:
             raise ValueError("equivalent deviations need by='entropy' and joint=False")
@@ -243,9 +229,9 @@ def decompose_rows(
     chosen = choose_estimator(estimator, joint, model)
     nested = nest(key, model, posterior, weights, latents)
     # Slower estimators are too expensive for padding rows.
-    fewest = FEWEST_ROWS if by == "variance" or chosen is integrate else 1
+    fewest = predictive.FEWEST_ROWS if by == "variance" or chosen is integrate else 1
     shared = by, joint, chosen, model, key, nested
-    limit = rows_at_once(model, weights, latents)
+    limit = predictive.rows_at_once(model, weights, latents)
     dtype = nested.weights.dtype
-    split: Split = in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
+    split: Split = predictive.in_chunks(SPLITS[by], shared, [x], limit, dtype, on_progress, fewest)
     return Decomposition(by, *split.parts, split.errors, joint and model.outputs > 1)

@@ -61,10 +61,8 @@ def entropies(
     nested: Nested,
     x: Float[Array, "B D"],
 ) -> Entropies:
-    """Entropies ``[M, O, B]`` of each output, or ``[M, 1, B]`` of all outputs jointly.
-
-    All points use the same ``key``, so a result does not depend on the other points.
-    """
+    """Entropies ``[M, O, B]`` of each output, or ``[M, 1, B]`` of all outputs jointly. All points
+    use the same ``key``, so a result does not depend on the other points."""
     given = components(model, nested, x)
     groups = 1 if joint else model.outputs
     outputs = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
@@ -104,11 +102,8 @@ def densities(
     spacing: Scalar,
     points: int,
 ) -> Float[Array, "M G"]:
-    """Density of M mixtures of L Gaussians on an even grid that starts at ``low``.
-
-    Values below a millionth of a mixture's peak are rounding errors of the transform, and are set
-    to zero.
-    """
+    """Density of M mixtures of L Gaussians on an even grid that starts at ``low``. Values below a
+    millionth of a mixture's peak are rounding errors of the transform, set to zero."""
     mass = jax.vmap(deal, in_axes=(1, None))((centres - low) / spacing, points)
     frequency = jnp.arange(points // 2 + 1, dtype=centres.dtype) / points
     deviation = jnp.exp(0.5 * log_noise)[:, None] / spacing
@@ -172,10 +167,7 @@ def log_kernels(
     y: Float[Array, "R O"], centres: Float[Array, "O L M"], log_noise: Float[Array, "O M"]
 ) -> Float[Array, "R M"]:
     """``log p(y | x, W_m)`` of every y, relative to a Gaussian's peak: ``log mean_l exp(−½ d²)``.
-
-    The distances d are in deviations of the noise; the nearest component is factored out of the sum
-    to avoid underflow.
-    """
+    Distances d are in deviations; the nearest component is factored out to avoid underflow."""
     precision = jnp.exp(-log_noise)
     squares = sum(
         jnp.square(y[:, o, None, None] - centres[o]) * precision[o] for o in range(y.shape[1])

@@ -26,9 +26,8 @@ def crps(samples: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Continuous ranked probability score of ``samples [num, *points]`` at ``y [*points]``.
 
     ``E|X − y| − ½ E|X − X'|`` in units of y, smaller is better. The second mean runs over pairs of
-    *different* samples ("fair"), so the estimate has no bias for any num, but may fall below zero
-    for single points. With sorted samples ``Σ_{i,j} |x_i − x_j| = 2 Σ_i (2i − num − 1) x_(i)``,
-    so no pairs are formed.
+    *different* samples ("fair"): no bias for any num, but single points may fall below zero. With
+    sorted samples ``Σ_{i,j} |x_i − x_j| = 2 Σ_i (2i − num − 1) x_(i)``, so no pairs are formed.
     """
     _check_samples(samples, y, fewest=2)
     errors = np.sort(np.subtract(samples, y, dtype=np.float64), axis=0)
@@ -62,11 +61,9 @@ def calibration_error(pit: np.ndarray, levels: np.ndarray = LEVELS) -> float:
 
 
 def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
-    """Expected ``calibration_error`` of ``num`` independent, perfectly predicted points.
-
-    The count k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with ``m = ⌊num p⌋ +
-    1`` (de Moivre). The mean is unaffected by the levels sharing points.
-    """
+    """Expected ``calibration_error`` of ``num`` independent, perfectly predicted points. The count
+    k inside is binomial, and ``E|k − num p| = 2 m (1 − p) P(k = m)`` with ``m = ⌊num p⌋ + 1`` (de
+    Moivre). The mean is unaffected by the levels sharing points."""
     _check_num(num)
     _check_shares(levels, "level", "write 95 % as 0.95")
     mode = np.floor(num * levels) + 1.0
@@ -77,11 +74,9 @@ def chance_calibration_error(num: int, levels: np.ndarray = LEVELS) -> float:
 def share_band(
     probabilities: np.ndarray, num: int, confidence: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence band of an observed share of ``num`` points, for each true probability.
-
-    Pointwise: each share lies inside with probability ``confidence`` or more (quantiles of the
-    binomial distribution), all of them simultaneously less often.
-    """
+    """Confidence band of an observed share of ``num`` points, for each true probability. Pointwise:
+    each share lies inside with probability ``confidence`` or more (quantiles of the binomial
+    distribution), all of them simultaneously less often."""
     _check_num(num)
     low, high = binom.interval(confidence, num, probabilities)
     return low / num, high / num

@@ -61,11 +61,8 @@ def nearest(
 
 
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """The values in ascending order, and the rank of each.
-
-    Integers are sorted several times as fast as floats: on a GPU by radix sort, also in pairs; on a
-    CPU only without a second array.
-    """
+    """The values in ascending order, and the rank of each. Integers sort several times as fast as
+    floats: on a GPU, also in pairs; on a CPU, only alone."""
     keys = ordered_keys(values)
     if not numerics.on_cpu():
         places = jnp.arange(values.shape[0])
@@ -96,11 +93,8 @@ def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
 
 
 def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
-    """Distance from each of the sorted values to its k-th neighbour.
-
-    The k nearest are consecutive: j on the left and k − j on the right, with j chosen to minimise
-    the larger distance.
-    """
+    """Distance from each of the sorted values to its k-th neighbour. The k nearest are consecutive:
+    j on the left, k − j on the right, for the least larger distance."""
     n, around = values.shape[0], padded(values, k)
 
     def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:

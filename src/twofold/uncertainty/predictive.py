@@ -17,17 +17,9 @@ from jax.scipy.stats import norm
 from twofold.core import memory, numerics, sharding
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import stratified_normal
-from twofold.model import network
+from twofold.model import network, spec
 from twofold.model.density import Conditional, conditional
-from twofold.model.spec import (
-    BNNLV,
-    WIDE,
-    Draws,
-    Posterior,
-    SampledPosterior,
-    latent_values,
-    layers,
-)
+from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 
 # Most activations of the widest layer in memory at once.
 CPU_VALUES, GPU_VALUES = 2**15, 2**26
@@ -58,23 +50,18 @@ class Moments(NamedTuple):
 
 
 def latent_draws(key: Key, model: BNNLV, num: int, members: int) -> Float[Array, "L M Z"]:
-    """Draws from p(z), spread evenly, ascending for one latent input.
-
-    Without a latent input there is one draw; if z has levels, each is drawn once.
-    """
+    """Draws from p(z), spread evenly, ascending for one latent input. Without a latent input there
+    is one draw; if z has levels, each is drawn once."""
     if model.latents == 0:
         return jnp.zeros((1, members, 0))
     shape, shuffle = (members, model.latents), model.latents > 1
     draws = stratified_normal(key, model.latent_levels or num, shape, shuffle=shuffle)
-    return latent_values(model, draws)
+    return spec.latent_values(model, draws)
 
 
 def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: int) -> Nested:
-    """``weights`` draws from the posterior, each with ``latents`` draws of z.
-
-    From a posterior that is a set of draws, no more are taken than there are: repetitions would add
-    no information.
-    """
+    """``weights`` draws from the posterior, each with ``latents`` draws of z. From a posterior that
+    is a set of draws, no more are taken than there are."""
     if isinstance(posterior, SampledPosterior):
         weights = min(weights, posterior.weights.shape[0])
     weight_key, latent_key = jax.random.split(key)
@@ -84,11 +71,8 @@ def nest(key: Key, model: BNNLV, posterior: Posterior, weights: int, latents: in
 
 
 def latents_at_once(model: BNNLV, draws: int, points: int, latents: int) -> int:
-    """Number of latent draws evaluated together, a divisor of their total.
-
-    A CPU processes one weight draw after another, with data that should fit in its cache; a GPU
-    processes all at once.
-    """
+    """Number of latent draws evaluated together, a divisor of their total. A CPU processes one
+    weight draw after another, with data that fit in its cache; a GPU all at once."""
     values = max(model.hidden, default=1) * points
     most = CPU_VALUES // values if numerics.on_cpu() else GPU_VALUES // (values * draws)
     return max(size for size in range(1, min(latents, max(1, most)) + 1) if latents % size == 0)
@@ -105,13 +89,13 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
     """y given each nested draw: means and log-variances ``[L, M, O, B]``, log-odds ``[M]``; memory
     grows with L · M · B."""
     blocks = in_blocks(model, nested, x.shape[0])
-    network_layers, latents = layers(model, nested.weights), nested.latents.shape[0]
+    network_layers, latents = spec.layers(model, nested.weights), nested.latents.shape[0]
     outputs = jax.lax.map(
         lambda z: network.apply_nested(network_layers, x, z, model.activate), blocks
     )
-    outputs = jnp.moveaxis(outputs, 3, 1)
-    outputs = jnp.swapaxes(outputs.reshape(latents, *outputs.shape[2:]), 0, 1)
-    given = conditional(model, jnp.moveaxis(outputs, 2, 1), nested.log_noise)
+    outputs = jnp.moveaxis(outputs, 0, 2)
+    outputs = outputs.reshape(*outputs.shape[:2], latents, x.shape[0])
+    given = conditional(model, outputs, nested.log_noise)
     mean, log_variance = (jnp.moveaxis(leaf, 2, 0) for leaf in given[:2])
     return Conditional(mean, log_variance, given.log_odds)
 
@@ -119,7 +103,7 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     """Mean and variance of y given each W, accumulated over blocks of latent draws."""
     blocks = in_blocks(model, nested, x.shape[0])
-    block, network_layers = blocks.shape[1], layers(model, nested.weights)
+    block, network_layers = blocks.shape[1], spec.layers(model, nested.weights)
 
     def accumulate(carry: Any, z: Array) -> tuple[Any, None]:
         count, mean, squares, noise = carry
@@ -159,7 +143,7 @@ def log_density(
     """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is the
     known error variance of each measurement, added to the noise."""
 
-    network_layers = layers(model, nested.weights)
+    network_layers = spec.layers(model, nested.weights)
 
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
         outputs = network.apply_nested(network_layers, x, z, model.activate)
@@ -176,10 +160,8 @@ def log_density(
 def sample(
     key: Key, model: BNNLV, draws: Draws, x: Float[Array, "B D"], rows: Int[Array, "B 1"]
 ) -> Float[Array, "B M O"]:
-    """One y at each point for each weight draw, with independent z and noise.
-
-    ``rows`` numbers the points; the randomness of a point depends on its number alone.
-    """
+    """One y at each point for each weight draw, with independent z and noise. ``rows`` numbers the
+    points; the randomness of a point depends on its number alone."""
     dtype, num = draws.weights.dtype, draws.weights.shape[0]
     size = model.latents + model.num_noise
 
@@ -187,8 +169,8 @@ def sample(
         return jax.random.normal(jax.random.fold_in(key, row[0]), (num, size), dtype)
 
     noise = jnp.moveaxis(jax.vmap(at_row)(rows), 0, -1)
-    z = latent_values(model, noise[:, : model.latents])
-    outputs = network.apply(layers(model, draws.weights), x, z, model.activate)
+    z = spec.latent_values(model, noise[:, : model.latents])
+    outputs = network.apply(spec.layers(model, draws.weights), x, z, model.activate)
     given = conditional(model, outputs, draws.log_noise)
     additive = noise[:, model.latents : model.latents + model.outputs]
     scale = jnp.exp(0.5 * given.log_variance)

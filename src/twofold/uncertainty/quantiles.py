@@ -40,8 +40,7 @@ class Levels(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """Means and deviations of all components, in blocks of latent draws, and π of each weight
-    draw."""
+    """Means and deviations of all components in blocks of latents, and π of each weight draw."""
 
     mean: Float[Array, "blocks block M O B"]
     deviation: Float[Array, "blocks block M O B"]

@@ -31,8 +31,7 @@ def nearest_neighbour(samples: Float[Array, "n d"], k: int = 25) -> Float[Array,
 
 
 def ball_surprisals(distances: Float[Array, "n"], k: int, d: int) -> Float[Array, "n"]:
-    """Minus the log of the number of samples per unit volume, from the distances to the k-th
-    neighbour."""
+    """Minus the log of samples per unit volume, from distances to the k-th neighbour."""
     return near.log_ball_volume(d) - float(digamma(k)) + d * jnp.log(distances)
 
 

@@ -2,8 +2,7 @@
 
 Given W_m, y is a mixture of 2L Gaussians: one for each latent draw, with its own width, and one
 WIDE times as wide. A single even grid would have to resolve the narrowest of them and span the
-widest, which often differ a thousandfold. Instead, widths are grouped by octave, each on its own
-grid:
+widest, which often differ a thousandfold. Instead, each octave of widths has its own grid:
 
 - Level j has spacing ``2^j h``, h being the narrowest deviation over POINTS_PER_DEVIATION, and
   holds the Gaussians of ``2^j`` to ``2^(j+1)`` times that deviation, evaluated point by point.
@@ -82,11 +81,9 @@ def size_needed(components: Components) -> Scalar:
 
 
 def widen(components: Components, size: int) -> tuple[Components, Float[Array, "M"]]:
-    """Widen Gaussians that are too narrow for a core of ``size`` spacings, or for LEVELS.
-
-    Also returns an upper bound of what this adds to the entropy of each mixture: ``log`` of the
-    widening, times the weight. The bound is reached by an isolated Gaussian.
-    """
+    """Widen Gaussians that are too narrow for a core of ``size`` spacings, or for LEVELS. Also
+    returns an upper bound of what this adds to the entropy of each mixture: ``log`` of the
+    widening, times the weight. The bound is reached by an isolated Gaussian."""
     low, high = core_bounds(components)
     fine = POINTS_PER_DEVIATION * (high - low) / size
     least = jnp.maximum(fine, jnp.max(components.deviation) * 2.0**-LEVELS)
@@ -96,8 +93,7 @@ def widen(components: Components, size: int) -> tuple[Components, Float[Array, "
 
 
 def level_points(size: int) -> list[int]:
-    """Number of points of each level for a core of ``size`` spacings; odd, as ``refine``
-    requires."""
+    """Number of points of each level for a core of ``size`` spacings; ``refine`` needs odd ones."""
     return [2 * MARGIN + 1 + 2 * max(1, math.ceil(size / 2 ** (j + 1))) for j in range(LEVELS)]
 
 

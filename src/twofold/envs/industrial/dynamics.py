@@ -74,11 +74,8 @@ class Noise(NamedTuple):
 
 
 class State(NamedTuple):
-    """The Markov state, and the observed values of the last step.
-
-    ``operational`` holds the last ten operational costs, oldest first; ``hidden`` the fatigue of
-    gain and velocity.
-    """
+    """The Markov state, and the observed values of the last step. ``operational`` holds the last
+    ten operational costs, oldest first; ``hidden`` the fatigue of gain and velocity."""
 
     point: SetPoint
     steering: Float[Array, "3"]
@@ -131,8 +128,7 @@ def effective_shift(shift: Scalar, point: Scalar) -> Scalar:
 
 
 def effective_velocity(velocity: Scalar, gain: Scalar, point: Scalar) -> Scalar:
-    """The effective velocity, from 0 (velocity 100, gain 0) to 1 (velocity 0, gain 100), which
-    causes wear."""
+    """The effective velocity, from 0 (velocity 100, gain 0) to 1 (0 and 100), which causes wear."""
     settings = (velocity, gain), (100.0, 0.0), (0.0, 100.0)
     wear, low, high = ((g + 2.0 + point) / (v + 101.0 - point) for v, g in settings)
     return (wear - low) / (high - low)
@@ -145,8 +141,7 @@ def effective_gain(gain: Scalar, point: Scalar) -> Scalar:
 
 
 def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
-    """Noise of the fatigue, in [0, 1): always small, and sometimes large if the effective actions
-    are."""
+    """Noise of the fatigue, in [0, 1): small, and sometimes large if the effective actions are."""
     small = 2.0 * (jax.nn.sigmoid(noise.exponential) - 0.5)
     coin = noise.threshold < jnp.clip(effective, 0.001, 0.999)
     return small + (1.0 - small) * noise.uniform * coin * effective
@@ -155,8 +150,7 @@ def wear_noise(effective: Float[Array, "2"], noise: Noise) -> Float[Array, "2"]:
 def hidden_fatigue(
     hidden: Float[Array, "2"], effective: Float[Array, "2"], noise: Float[Array, "2"]
 ) -> Float[Array, "2"]:
-    """Hidden fatigue: reset by gentle actions, amplified beyond a threshold, otherwise noisy
-    decay."""
+    """Hidden fatigue: reset by gentle actions, amplified beyond a threshold, else noisy decay."""
     amplified = jnp.minimum(AMPLIFIED_MOST, AMPLIFICATION * hidden)
     decayed = 0.9 * hidden + noise / 3.0
     grown = jnp.where(hidden >= AMPLIFIED_FROM, amplified, decayed)

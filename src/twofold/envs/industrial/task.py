@@ -43,8 +43,7 @@ def observe(watched: Watched, history: int = HISTORY) -> Float[Array, "D"]:
 
 
 def behave(key: Key, observation: Float[Array, "D"]) -> Float[Array, "3"]:
-    """The paper's behaviour policy: uniform changes, except that velocity and gain are pushed back
-    to 40 … 60."""
+    """The paper's behaviour policy: uniform; velocity and gain are pushed back to 40 … 60."""
     push_key, uniform_key = jax.random.split(key)
     push = PUSH + PUSH_DEVIATION * jax.random.normal(push_key, (2,))
     uniform = jax.random.uniform(uniform_key, (3,), minval=-1.0, maxval=1.0)

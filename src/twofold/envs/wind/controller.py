@@ -81,11 +81,8 @@ def region_torque(control: Control, speed: Scalar) -> Scalar:
 
 
 def torque_demand(control: Control, speed: Scalar, pitch: Scalar, offset: Scalar) -> Scalar:
-    """The region's torque, or that of constant power in region 3, scaled by the offset.
-
-    Region 3 is recognised by the speed or by the PI controller's pitch. Offsets never demand more
-    than the rated power.
-    """
+    """The region's torque, or in region 3 (recognised by speed or pitch) that of constant power,
+    scaled by the offset; never more than the rated power demands."""
     constant_power = control.rated_power / jnp.maximum(speed, control.cut_in_speed)
     fast = speed >= control.rated_share * control.rated_speed
     pitched = pitch >= control.fine_pitch + control.region_pitch
@@ -101,8 +98,7 @@ def gain_factor(control: Control, pitch: Scalar) -> Scalar:
 def pitch_demand(
     control: Control, actuators: Actuators, memory: Memory, step: float
 ) -> tuple[Scalar, Scalar]:
-    """The PI controller's integral and pitch; the integral stops at the limits of the pitch
-    (anti-windup)."""
+    """The PI controller's integral (stopped at the limits of the pitch) and pitch."""
     factor = gain_factor(control, memory.pitch)
     error = memory.speed - control.rated_speed
     lowest, highest = control.fine_pitch, actuators.highest_pitch

@@ -3,8 +3,7 @@
 Torque and thrust of the rotor come from its coefficients over tip-speed ratio and pitch, computed
 by blade-element momentum theory (``scripts/wind_tables.py`` recomputes them): bilinear between the
 nodes, constant beyond the edges. Two inertias are joined by a shaft that twists; the rotor feels
-the tower's first fore-aft mode as relative wind; pitch and torque follow their commands with a lag
-and a limited rate.
+the tower's first fore-aft mode as relative wind; actuators have a lag and a limited rate.
 """
 
 from functools import cache
@@ -40,8 +39,7 @@ def nrel_5mw() -> Table:
 
 
 def place(grid: np.ndarray, value: Scalar) -> tuple[Array, Array]:
-    """Index of the grid interval that contains the value, and the fraction of the interval below
-    it."""
+    """Index of the grid interval of the value, and the fraction of the interval below it."""
     position = (value - grid[0]) / (grid[1] - grid[0])
     position = jnp.clip(position, 0.0, len(grid) - 1.0)
     left = jnp.minimum(position.astype(int), len(grid) - 2)
@@ -155,8 +153,7 @@ def step(turbine: Turbine, table: Table, plant: Plant, wind: Scalar, commands: C
 
     still = jax.tree.map(jnp.zeros_like, plant)
     coefficients = jnp.array([0.0, 0.5, 0.5, 1.0]), jnp.array([1.0, 2.0, 2.0, 1.0]) / 6.0
-    # A GPU would launch four kernels; a CPU gains nothing from unrolling, and compiles a loop
-    # faster.
+    # A GPU would launch four kernels; a CPU compiles a loop faster, and runs it as fast.
     unroll = 1 if numerics.on_cpu() else 4
     (_, mean), _ = jax.lax.scan(stage, (still, still), coefficients, unroll=unroll)
     return jax.tree.map(lambda value, rate: value + size * rate, plant, mean)

@@ -37,11 +37,9 @@ class DriveTrain:
 
 @dataclass(frozen=True)
 class Tower:
-    """The first fore-aft mode (§6, Table 9-1): its frequency, its damping, its mass.
-
-    The modal mass is that of nacelle, hub and blades, 350,000 kg, and of the tower weighted with
-    the squared mode shape, 53,983 kg.
-    """
+    """The first fore-aft mode (§6, Table 9-1): its frequency, its damping, its mass. The modal mass
+    is that of nacelle, hub and blades, 350,000 kg, and of the tower weighted with the squared mode
+    shape, 53,983 kg."""
 
     frequency: float = 0.324
     damping_ratio: float = 0.01

@@ -93,8 +93,7 @@ PARAMS = Params()
 
 
 class State(NamedTuple):
-    """The machine, the whole wind realisation, the time in s, and the last seconds, newest
-    first."""
+    """The machine, the whole wind, the time in s, and the last seconds, newest first."""
 
     machine: controller.Machine
     wind: turbulence.Wind
@@ -159,8 +158,7 @@ def cost(params: Params, state: State) -> Scalar:
 
 
 def reset(key: Key, params: Params = PARAMS) -> State:
-    """A random wind with uniform mean and intensity, and the machine after a warm-up at the neutral
-    action."""
+    """A random wind with uniform mean and intensity, and the machine after a neutral warm-up."""
     mean_key, intensity_key, wind_key, noise_key = jax.random.split(key, 4)
     mean = jax.random.uniform(mean_key, minval=params.mean_wind[0], maxval=params.mean_wind[1])
     low, high = params.intensity

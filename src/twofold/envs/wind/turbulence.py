@@ -3,8 +3,7 @@
 The spectrum is cut into bins; each bin gives one sinusoid with the bin's variance, a frequency
 drawn inside the bin and a random phase, so that the wind is a pure function of time. The rotor sees
 the average over its disc, which damps fast gusts by a filter that follows from the standard's
-coherence, as does the correlation of that average with the wind at the hub, where the anemometer
-is.
+coherence, as does the correlation of that average with the wind at the hub's anemometer.
 """
 
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from twofold.envs.system import check_fields
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Length scales of the standard for hubs above 60 m, in m, and frequencies of the bins in
-    Hz."""
+    """Length scales of the standard for hubs above 60 m (m), and frequencies of the bins (Hz)."""
 
     length: float = 8.1 * 42.0  # L_1 = 8.1 Λ_1, also L_c of the coherence
     decay: float = 12.0
@@ -44,10 +42,8 @@ class Spectrum:
 
 
 class Wind(NamedTuple):
-    """One realisation: mean in m/s, frequencies in Hz, amplitudes in m/s and phases in rad.
-
-    The wind at the hub has a part in phase with the rotor average and an independent rest.
-    """
+    """One realisation: mean in m/s, frequencies in Hz, amplitudes in m/s and phases in rad. The
+    wind at the hub has a part in phase with the rotor average and an independent rest."""
 
     mean: Scalar
     frequency: Float[Array, "F"]
@@ -93,8 +89,7 @@ def distance_density(radius: float, distance: Float[Array, "*batch"]) -> Float[A
 def rotor_filter(
     spectrum: Spectrum, frequency: Float[Array, "F"], mean: Scalar
 ) -> Float[Array, "F"]:
-    """Fraction of the spectrum kept by the average over the rotor: the mean coherence of the
-    disc."""
+    """Fraction of the spectrum kept by the average over the rotor: its mean coherence."""
     nodes, weights = np.polynomial.legendre.leggauss(48)
     distances = jnp.asarray(spectrum.rotor_radius * (nodes + 1.0), float)
     density = distance_density(spectrum.rotor_radius, distances)
@@ -158,12 +153,9 @@ def mean_turn(step: Float[Array, "F"], num: int) -> tuple[Float[Array, "F"], Flo
 def turned(
     amplitude: Float[Array, "F"], phase: Float[Array, "F"], step: Float[Array, "F"], num: int
 ) -> Float[Array, "num"]:
-    """``Σ_f a_f cos(φ_f + t δ_f)`` for t = 0 … n − 1.
-
-    A GPU computes the cosines while summing. On a CPU they would take most of the time of a
-    simulation, so there every sinusoid is rotated from one time to the next, which costs a few
-    products.
-    """
+    """``Σ_f a_f cos(φ_f + t δ_f)`` for t = 0 … n − 1. A GPU computes the cosines while summing. On
+    a CPU they would take most of the time of a simulation, so there every sinusoid is rotated from
+    one time to the next, by a few products."""
     if not numerics.on_cpu():
         times = jnp.arange(num, dtype=step.dtype)
         return jnp.sum(amplitude * jnp.cos(phase + times[:, None] * step), axis=1)
