@@ -169,8 +169,7 @@ def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[st
 
 
 def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> float:
-    """The share to hold out of a table in memory; by default 0 for a fit that ``scores_itself`` out
-    of bag."""
+    """The share to hold out of a table in memory; by default 0 for a fit scored out of bag."""
     if held_out is None and scores_itself:
         return 0.0
     share = HELD_OUT if held_out is None else held_out

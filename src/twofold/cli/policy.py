@@ -188,8 +188,7 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
 
 
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
-    """Rates from ``NAME=VALUE``; None uses those of the log, ``none`` gives an empty mapping (no
-    limits)."""
+    """Rates from ``NAME=VALUE``; None means those of the log, an empty mapping no limits."""
     if texts == ["none"]:
         return {}
     try:

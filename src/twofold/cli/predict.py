@@ -132,8 +132,7 @@ def suggest(
 
 
 def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
-    """A column that lists, for each row, the inputs outside the measured range; prints a note if
-    any."""
+    """A column of the inputs outside the measured range in each row; prints a note if any."""
     marks = name_outside(columns, x)
     if any(marks):
         print_message(

@@ -64,8 +64,7 @@ def kind_of(subject: str) -> str:
 
 
 def default_place(subject: str, kind: str) -> Path:
-    """``report.html`` in a folder; a file beside the subject with its name; for a database URL, a
-    file in the current folder."""
+    """``report.html`` in a folder, a file beside a file; for a URL, in the current folder."""
     if "://" in subject:
         return Path(f"{Path(urlsplit(subject).path).stem or 'campaign'}.html")
     path = Path(subject)

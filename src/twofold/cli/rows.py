@@ -70,8 +70,7 @@ def read_inputs(
 
 
 def find_tables(path: Path, about: About) -> list[Path]:
-    """Find the files that a model was fitted to, beside the model or in the current folder, by name
-    and content."""
+    """The files that a model was fitted to, beside it or in the current folder, by content."""
     tables = []
     for name, digest in about.tables:
         places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]

@@ -159,8 +159,7 @@ class Run:
             )
 
     def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside the output, or to the folder of runs; if that fails, print a
-        note."""
+        """Write the record beside the output, or to the folder of runs; a failure is a note."""
         path = self._place(wrote)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
         try:
@@ -214,8 +213,7 @@ def hash_files(path: Path) -> str:
 
 
 def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
-    """What determines a result: options, and the content of input files, independent of their
-    names."""
+    """What determines a result: options, and the content of input files without their names."""
     effective = {
         k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads
     }

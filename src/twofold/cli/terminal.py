@@ -66,8 +66,7 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
 
 
 def to_point_table(columns: Mapping[str, Sequence[str]], title: str = "") -> Any:
-    """A table of points; transposed, with one column per point, if it is too wide for a terminal
-    and has few points."""
+    """A table of points; with a column per point if there are few, and many names."""
     points = len(next(iter(columns.values())))
     if len(columns) <= WIDE or points > WIDE:
         return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)

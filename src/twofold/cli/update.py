@@ -61,8 +61,7 @@ def update(
 def _join(
     about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
 ) -> tuple[list[Table], models.About]:
-    """The tables to fit to and their description: only the new table if it contains the old
-    rows."""
+    """The tables to fit to, and their description; the new one alone if it has the old rows."""
     new = read_table(data)
     if not old:
         return [new], about._replace(tables=[source])

@@ -19,8 +19,7 @@ MOST_CORES = 4  # for each entry; with more, operations that are divided may use
 
 
 class Portion(NamedTuple):
-    """Consecutive entries of a batch axis, and how many of them overlap with the previous
-    portion."""
+    """Consecutive entries of a batch axis, and how many the previous portion has too."""
 
     rows: slice
     repeated: int

@@ -92,8 +92,7 @@ def run_jobs(
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> str:
-    """A job's result as JSON, converted where the job runs: a result that is not JSON is a failed
-    job."""
+    """A job's result as JSON, converted where the job runs; any other result is a failure."""
     result = function(*arguments)
     try:
         return json.dumps(result)
@@ -113,8 +112,7 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """Run as Ray tasks, which are retried if their worker dies but not if they raise an
-    exception."""
+    """Run as Ray tasks, retried if their worker dies but not if they raise an exception."""
     if not jobs:
         return
     ray = _connect()

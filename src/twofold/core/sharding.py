@@ -114,8 +114,7 @@ def cut(mesh: Mesh | None, tree: Any, entries: int) -> Any:
 
 
 def agreed(value: int) -> int:
-    """The largest value over all processes, so that they agree although their clocks and signals
-    differ."""
+    """The largest value over all processes, whose clocks and signals differ."""
     if jax.process_count() == 1:
         return value
     return int(multihost_utils.process_allgather(np.int32(value)).max())

@@ -178,8 +178,7 @@ def _fit_in_stages(
 def _earlier_fits(
     estimators: Sequence[Regressor], method: Method, model: BNNLV
 ) -> list[Network] | None:
-    """Final states of the earlier fits of all estimators, if all can be continued and have the same
-    number of latent inputs."""
+    """Final states of the earlier fits, if all can go on with the same number of latent inputs."""
     earlier = [_earlier_fit(estimator, method, model) for estimator in estimators]
     starts = [start for start in earlier if start is not None]
     same = len(starts) == len(earlier) and len({one.model_.latents for one in estimators}) == 1
@@ -204,8 +203,7 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit whose largest arrays exceed the memory, before allocating them; compiled
-    programs are checked separately before they run."""
+    """Refuse a fit whose largest arrays exceed the memory, before allocating them."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + model.num_weights

@@ -33,8 +33,7 @@ class Members(NamedTuple):
 def score_rows(
     nodes: int, members: Members, draws: Network, data: Padded, *roles: int
 ) -> np.ndarray:
-    """Log-density of each row, predicted by the members or chains for which it has one of the
-    roles."""
+    """Log-density of each row, predicted by those for which it has one of the roles."""
     held_out = members.held_out(*roles)
     log_densities = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     scores = np.asarray(log_densities, np.float64)[: int(data.size)]

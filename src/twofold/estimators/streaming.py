@@ -230,8 +230,7 @@ class Written(NamedTuple):
 def split_columns(
     model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By, quantiles: Sequence[float] = ()
 ) -> dict[str, np.ndarray]:
-    """For each output the predictive mean, the parts, in nats or as standard deviations, and
-    quantiles, with DIGITS digits."""
+    """Predictive mean, parts (in nats or deviations) and quantiles of each output, rounded."""
     columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
     columns |= {f"{part}_{unit}": values for part, values in parts.parts._asdict().items()}

@@ -42,8 +42,7 @@ class StoppedFit(KeyboardInterrupt):
 
 @contextmanager
 def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
-    """Within this context, Ctrl-C during a fit stops everything; ``kept`` describes what is
-    preserved."""
+    """Within this context, Ctrl-C in a fit stops everything; ``kept`` says what is preserved."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
@@ -64,8 +63,7 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint:
-    """A file with the state of a run, written at most every ``seconds``; ``identity`` identifies
-    the run."""
+    """A file with the state of the run of that ``identity``, written at most every ``seconds``."""
 
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self._file = WorkFile(path, "checkpoint", identity)
@@ -74,8 +72,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self, like: Any, members: int) -> Outcome | None:
-        """The stored run, with the shapes of ``like`` (which may have more than ``members``
-        members, to fill devices); None if there is no file yet."""
+        """The stored run of ``members`` members, in the form of ``like``; None without a file."""
         stored = self._file.read()
         if stored is None:
             return None
@@ -246,8 +243,7 @@ class ProgressBar:
         self._bar.stop()
 
     def update(self, epoch: int, energy: float) -> None:
-        """Show the state after ``epoch`` epochs; if no bar is shown and the run is long, print the
-        remaining time once."""
+        """Show the state; of a long run without a bar, print the remaining time once."""
         now, plan = time.monotonic(), self._plan
         if self._first is None:
             self._first = now, epoch  # the first chunk includes compilation
@@ -269,8 +265,7 @@ class ProgressBar:
 def row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
-    """A progress bar over rows for work in several chunks; returns a function to call with the
-    number of rows done."""
+    """A progress bar for work in several chunks; yields a function of the number of rows done."""
     with _make_bar(verbose if rows > at_once else False, what, "rows") as bar:
         task = bar.add_task("", total=rows)
         yield lambda done: bar.update(task, completed=done)
@@ -278,9 +273,8 @@ def row_progress(
 
 @contextmanager
 def graceful_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into a request to stop, which sets the event; a second one interrupts
-    at once. Signals reach the main thread only; in other threads Ctrl-C is not handled here.
-    """
+    """The first Ctrl-C sets the event, a second one interrupts; in the main thread only, which
+    alone gets signals."""
     requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL
     reachable = threading.current_thread() is threading.main_thread()
 

@@ -191,8 +191,7 @@ class Nodes(NamedTuple):
 
 
 def latent_nodes(model: BNNLV, num: int) -> Nodes:
-    """``num`` weighted values that represent p(z) (all, if z has levels); one empty row without
-    z."""
+    """``num`` weighted values that represent p(z) (all levels, if any); one empty row without z."""
     if model.latents == 0:
         return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
     if model.latents > MOST_LATENTS:
