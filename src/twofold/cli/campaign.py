@@ -94,8 +94,9 @@ def ask(
     curve = campaign.status().curve
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
-    run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    shown = _describe_proposals(rows, campaign) if out is None else []
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    run.write_table(out, columns)
+    shown = _describe_proposals(columns, campaign) if out is None else []
     run.show([one._asdict() for one in proposals], *shown)
 
 
@@ -277,12 +278,11 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
     run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _describe_proposals(rows: Sequence[dict[str, Any]], campaign: "Campaign") -> Iterator[Any]:
+def _describe_proposals(columns: dict[str, list[Any]], campaign: "Campaign") -> Iterator[Any]:
     """Proposed points with the predicted uncertainty, if there is a model, else with reasons."""
     from twofold.campaign.definition import NATS
 
     inputs, texts = {one.name: one for one in campaign.space.inputs}, dict[str, list[str]]()
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
     reasons = columns.pop("reason")
     for name, cells in columns.items():
         if name in inputs:
@@ -291,7 +291,7 @@ def _describe_proposals(rows: Sequence[dict[str, Any]], campaign: "Campaign") ->
             numbers = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells]
             texts[name.replace("_", " ")] = numbers
     yield terminal.to_point_table(texts)
-    if all(row[NATS] is None for row in rows):
+    if all(cell is None for cell in columns[NATS]):
         yield from dict.fromkeys(reasons)
 
 

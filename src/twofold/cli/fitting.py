@@ -118,18 +118,15 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     if test is not None:
         scores = {"rows held out": len(test.x)} | scores
         linear = LinearGaussian.fit(train.x, train.y, train.weight)
-        models: dict[str, Any] = {"": model, "linear, ": linear}
-        densities = {
-            "": model.log_likelihood(test.x, test.y, test.error),
-            "linear, ": linear.log_likelihood(test.x, test.y),
-        }
-        for name, one in models.items():
-            scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities[name])
+        density = model.log_likelihood(test.x, test.y, test.error)
+        both = ("", model, density), ("linear, ", linear, linear.log_likelihood(test.x, test.y))
+        for name, one, densities in both:
+            scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities)
             error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
             errors = zip(result.about.outputs, np.atleast_1d(error), strict=True)
             scores |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
         crps = compute_crps(model, test.x, test.y, test.error)
-        comparison = compare_held_out(linear, test.x, test.y, densities[""], crps)
+        comparison = compare_held_out(linear, test.x, test.y, density, crps)
     elif model.comparison_ is not None:
         comparison = model.comparison_
         linear_score = model.out_of_bag_.score - comparison.gain

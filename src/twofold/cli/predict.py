@@ -7,16 +7,10 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from twofold.cli import models, rows
+from twofold.cli import models, rows, terminal
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import (
-    CommandError,
-    check_place,
-    parse_numbers,
-    print_message,
-    to_point_table,
-)
+from twofold.cli.terminal import CommandError, check_place, print_message
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
@@ -47,7 +41,7 @@ def decompose(
 
     check_place(out, reads=[model, data, run.config])
     fitted, about = models.open_model(model, run)
-    levels = [] if quantiles is None else parse_numbers("quantiles", quantiles)
+    levels = [] if quantiles is None else terminal.parse_numbers("quantiles", quantiles)
     if not all(0 < level < 1 for level in levels):
         raise CommandError(f"--quantiles must lie between 0 and 1, got {quantiles}")
     if stream or rows.is_large(data):
@@ -128,7 +122,7 @@ def suggest(
         if name != OUTSIDE or any(column)
     }
     title = f"Measure here next, of {len(x)} candidates"
-    run.show(to_records(columns), to_point_table(cells, title))
+    run.show(to_records(columns), terminal.to_point_table(cells, title))
 
 
 def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:

@@ -24,13 +24,8 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import (
-    CommandError,
-    check_names,
-    name_unreadable,
-    print_json,
-    print_message,
-)
+from twofold.cli import terminal
+from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_message
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
 from twofold.tables import csv_text, write_table
@@ -131,7 +126,7 @@ class Run:
     def show(self, content: Any, *parts: Any) -> None:
         """Print a result as JSON, or as lines and tables (``terminal.to_table``)."""
         if self.as_json:
-            print_json(content)
+            terminal.print_json(content)
             return
         for part in parts:
             if isinstance(part, str):
@@ -144,7 +139,7 @@ class Run:
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Print columns as a JSON list of rows, or as CSV unless they were written to a file."""
         if self.as_json:
-            print_json(to_records(columns))
+            terminal.print_json(to_records(columns))
         elif out is None:
             print(csv_text(columns), end="")
 

@@ -13,18 +13,13 @@ from sklearn.utils import check_random_state
 
 from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
+from twofold.estimators import validation
+from twofold.estimators.members import Task, pick
 from twofold.estimators.out_of_bag import compare_out_of_bag
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
 from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
-from twofold.estimators.validation import (
-    FORMS,
-    RowFacts,
-    check_row_facts,
-    check_settings,
-    check_training_data,
-    refuse_huge,
-)
+from twofold.estimators.validation import FORMS, RowFacts, check_row_facts, check_training_data
 from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.langevin import STEPS, Langevin
 from twofold.inference.loop import Setup
@@ -139,8 +134,8 @@ def _fit_in_stages(
         stage = f"{name}, latent_dim={model.latents}"
         checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage, starts)
         batches, updates = np.ones(len(keys), int), UPDATES if name == "members" else STEPS
-        plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
-        plan = plan._replace(updates=updates)
+        steps = setup.epochs, batches, setup.unit
+        plan = Plan(*steps, first.verbose, checkpoint, title, updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
             sentence = (
@@ -160,18 +155,16 @@ def _fit_in_stages(
     starts = _earlier_fits(estimators, method, model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    fits = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
+    fits = fit_staged(Task(method, data, keys, train_stage), models, seeds, starts, groups)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, fits, strict=True)):
-        data_set = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+        data_set = pick(data, i)
         score = staged.result.out_of_bag
         shift = float(np.log(about.y_standardizer.scale).sum())
         score = score._replace(score=score.score - shift) if score.rows else None
         fitted = judge(staged.model, staged.result._replace(out_of_bag=score), data_set)
-        fitted["energies"] = staged.energies
-        fitted["comparison"] = compare_out_of_bag(
-            staged.model, staged.held_out, data_set, groups[i]
-        )
-        store(estimator, about._asdict() | {"model": staged.model} | fitted)
+        comparison = compare_out_of_bag(staged.model, staged.held_out, data_set, groups[i])
+        fitted |= {"energies": staged.energies, "comparison": comparison, "model": staged.model}
+        store(estimator, about._asdict() | fitted)
     warn(estimators)
 
 
@@ -222,11 +215,8 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
 def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
     """One key for each run; the runs of one member differ."""
     keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
-    if runs == 1:
-        return keys
-    return jax.vmap(jax.random.fold_in)(
-        jnp.repeat(keys, runs), jnp.tile(jnp.arange(runs), len(keys))
-    )
+    numbers = jnp.tile(jnp.arange(runs), len(keys))
+    return keys if runs == 1 else jax.vmap(jax.random.fold_in)(jnp.repeat(keys, runs), numbers)
 
 
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
@@ -256,7 +246,7 @@ def _check_members(
         raise ValueError("estimators must be different objects; use sklearn.base.clone")
     settings = []
     for estimator in estimators:
-        check_settings(estimator)
+        validation.check_settings(estimator)
         options = estimator.get_params(deep=False) | {"inference": None}
         settings.append(options | to_mapping(estimator.inference))
     free = {"random_state", *resolve_method(estimators[0].inference).differing}
@@ -328,21 +318,19 @@ def about_data(
     rows: int,
 ) -> About:
     """Model and seed of an estimator, from summaries of its data."""
-    refuse_huge("X", of_x.scale)
-    refuse_huge("y", of_y.scale)
+    validation.refuse_huge("X", of_x.scale)
+    validation.refuse_huge("y", of_y.scale)
     method: Any = resolve_method(estimator.inference)
-    inputs, form = len(of_x.mean), method.form
-    varying = {"auto": form == "varying"}  # values of "auto" that go beyond the paper
-    beyond = {
-        name: varying.get(getattr(estimator, name), getattr(estimator, name) == forms[1])
-        for name, forms in FORMS.items()
-    }
+    inputs, varying = len(of_x.mean), method.form == "varying"
+    chosen = {name: getattr(estimator, name) for name in FORMS}
+    # Which settings go beyond the paper.
+    beyond = {n: varying if v == "auto" else v == FORMS[n][1] for n, v in chosen.items()}
     latents = 1 if estimator.latent_dim == "auto" else int(estimator.latent_dim)
     levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
         inputs=inputs,
         outputs=len(of_y.mean),
-        hidden=hidden_sizes(estimator.hidden_layer_sizes, form == "varying", rows, inputs),
+        hidden=hidden_sizes(estimator.hidden_layer_sizes, varying, rows, inputs),
         latents=latents,
         latent_levels=levels,
         weight_variance=float(estimator.weight_variance),

@@ -197,10 +197,8 @@ def train(
 
 def _report(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
-        sentence = (
-            f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
-            "keeps the state reached so far"
-        )
+        done = f"{run.epoch:,} of {plan.epochs:,} {plan.unit}"
+        sentence = f"stopped by Ctrl-C after {done}; the model keeps the state reached so far"
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
         sentence = (
