@@ -146,11 +146,9 @@ def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None
         raise CommandError(
             f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
         )
-    for name, column in zip(outputs, targets.T, strict=True):
-        if column.min() == column.max():
-            raise CommandError(
-                f"{source}: {name!r} is {column[0]:g} in every row: nothing to learn"
-            )
+    for name, y in zip(outputs, targets.T, strict=True):
+        if y.min() == y.max():
+            raise CommandError(f"{source}: {name!r} is {y[0]:g} in every row: nothing to learn")
 
 
 def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[str]:

@@ -97,22 +97,16 @@ def suggest(
         x = spread(about.columns, SPREAD, seed)
         pool = decode(about.columns, x)
     else:
-        raise CommandError(
-            f"{model} does not store the range of its inputs; give a table of candidates"
-        )
+        raise CommandError(f"{model} stores no range of its inputs; give a table of candidates")
     num = min(SUGGESTED, len(x)) if num is None else num
     if not 1 <= num <= len(x):
         raise CommandError(f"--num must lie between 1 and {len(x)} candidates, got {num}")
     with run.timed("choose"):
         best = suggest_rows(fitted, x, num)
     columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
-    values_by_kind = {"mean": best.mean} | {
-        f"{part}_sd": each for part, each in best.deviations.items()
-    }
+    kinds = {"mean": best.mean} | {f"{part}_sd": sd for part, sd in best.deviations.items()}
     for i, name in enumerate(about.outputs):
-        columns |= {
-            f"{name}_{kind}": values[:, i].tolist() for kind, values in values_by_kind.items()
-        }
+        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in kinds.items()}
     columns |= {NATS: best.nats.tolist()} | _mark_outside(about.columns, x[best.rows])
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     run.write_table(out, columns)

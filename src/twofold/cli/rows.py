@@ -113,10 +113,8 @@ def read_groups(table: Table, name: str) -> np.ndarray:
 def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
     """Concatenate the rows of several tables of these sizes, with consecutive numbers."""
     starts = np.cumsum([0, *sizes[:-1]])
-    parts = [
-        one._replace(places=one.places + start) for one, start in zip(parts, starts, strict=True)
-    ]
-    columns = zip(*parts, strict=True)
+    pairs = zip(parts, starts, strict=True)
+    columns = zip(*(one._replace(places=one.places + start) for one, start in pairs), strict=True)
     joined: Any = (None if values[0] is None else np.concatenate(values) for values in columns)
     return Rows(*joined)
 
@@ -141,9 +139,8 @@ def draw_held_out(
         names, numbers = np.unique(groups, return_inverse=True)
         most = len(names) - FEWEST_GROUPS
         if share and most < 1:
-            raise CommandError(
-                f"to hold groups out, more than {FEWEST_GROUPS} are needed, got {len(names)}"
-            )
+            sizes = f"more than {FEWEST_GROUPS} are needed, got {len(names)}"
+            raise CommandError(f"to hold groups out, {sizes}")
         chosen = min(max(round(share * len(names)), 1), most) if share else 0
         return draw_held_out(len(names), chosen / len(names), seed)[numbers]
     held_out = np.zeros(count, bool)

@@ -149,9 +149,8 @@ class Run:
             write_table(out, columns)
         record = self.write(out)
         if out is not None:
-            print_message(
-                f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}"
-            )
+            rows = len(next(iter(columns.values())))
+            print_message(f"wrote {out}: {rows} rows; record: {record}")
 
     def write(self, wrote: Path | None = None) -> Path:
         """Write the record beside the output, or to the folder of runs; a failure is a note."""
@@ -209,10 +208,8 @@ def hash_files(path: Path) -> str:
 
 def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
     """What determines a result: options, and the content of input files without their names."""
-    effective = {
-        k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads
-    }
-    return effective, sorted(reads.values())
+    used = {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads}
+    return used, sorted(reads.values())
 
 
 def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:

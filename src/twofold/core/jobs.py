@@ -176,10 +176,8 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     """Files that store the results of jobs."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal, remedy = (
-            f"the result of job {job.name!r} can only be stored if its",
-            "give no folder",
-        )
+        refusal = f"the result of job {job.name!r} can only be stored if its"
+        remedy = "give no folder"
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
             raise ValueError(
@@ -220,6 +218,4 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be stored ({error})"
-        warnings.warn(
-            f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
-        )
+        warnings.warn(f"{problem}; next time it is computed again", RuntimeWarning, stacklevel=3)

@@ -129,10 +129,9 @@ def divided(
     """``function`` run by all devices, each on its share of the sharded arguments."""
     if mesh is None:
         return function
+    specs: Any = {"in_specs": tuple(shared), "out_specs": results}
     # The check would reject loops whose initial values are constants, as all loops here do.
-    return jax.shard_map(
-        function, mesh=mesh, in_specs=tuple(shared), out_specs=results, check_vma=False
-    )
+    return jax.shard_map(function, mesh=mesh, **specs, check_vma=False)
 
 
 def by_rows(

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from twofold.estimators.members import Task, pick
 from twofold.estimators.out_of_bag import compare_out_of_bag
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
-from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
+from twofold.estimators.training import KEPT, Checkpoint, InterruptedFitWarning, Plan, train
 from twofold.estimators.validation import FORMS, RowFacts, check_row_facts, check_training_data
 from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.langevin import STEPS, Langevin
@@ -35,6 +35,52 @@ SMALL_TABLE, LARGE_TABLE = 200, 3_000
 FLOOR_OF_REPEATED = 2.0**-5
 REPEATED, FEW_REPEATS = 0.05, 5
 NO_FLOOR = 2.0**-30
+
+
+class JointFit(NamedTuple):
+    """Estimators that are fitted together, and the method, data and number of rows of each."""
+
+    estimators: Sequence[Regressor]
+    methods: Sequence[Method]
+    abouts: Sequence[About]
+    sizes: np.ndarray
+
+    def make_keys(self) -> jax.Array:
+        """One key for each run; the runs of one estimator differ."""
+        runs = self.methods[0].runs
+        keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in self.abouts])
+        numbers = jnp.tile(jnp.arange(runs), len(keys))
+        return keys if runs == 1 else jax.vmap(jax.random.fold_in)(jnp.repeat(keys, runs), numbers)
+
+    def make_checkpoint(
+        self, epochs: int, stage: str = "", starts: Sequence[Network] | None = None
+    ) -> Checkpoint | None:
+        """The checkpoint of a run or stage, with its identity."""
+        first, method = self.estimators[0], self.methods[0]
+        if first.checkpoint is None:
+            return None
+        settings = plain_settings(first, self.abouts[0].seed)
+        identity = {name: settings[name] for name in TRAINING} | to_mapping(method)
+        identity |= {name: settings[name] for name in FORMS if name in settings}
+        identity |= {name: [getattr(m, name) for m in self.methods] for name in method.differing}
+        identity["epochs"] = int(epochs)
+        identity["seed"] = [about.seed for about in self.abouts]
+        identity["data"] = [about.fingerprint for about in self.abouts]
+        if starts is not None:
+            identity["start"] = [persistence.fingerprint(*map(np.asarray, one)) for one in starts]
+        path = first.checkpoint
+        if stage:
+            identity["stage"] = stage
+            path = f"{path}.{re.sub('[^a-z0-9]+', '-', stage)}"
+        return Checkpoint(path, first.checkpoint_seconds, identity)
+
+    def find_earlier(self, model: BNNLV) -> list[Network] | None:
+        """Final states of earlier fits, if all can go on with the same number of latent inputs."""
+        earlier = [_earlier_fit(one, self.methods[0], model) for one in self.estimators]
+        starts = [start for start in earlier if start is not None]
+        if len(starts) < len(earlier):
+            return None
+        return starts if len({one.model_.latents for one in self.estimators}) == 1 else None
 
 
 def fit_many(
@@ -80,33 +126,28 @@ def fit_many(
         room, rows_of_all = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
         padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in rows_of_all]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+        joint = JointFit(estimators, methods, abouts, sizes)
         if methods[0].staged:
-            own_groups = [fact.groups for fact in facts]
-            _fit_in_stages(estimators, methods, abouts, sizes, data, own_groups)
-            return list(estimators)
-        problems = methods[0].problems(methods, data)
-        fit_prepared(estimators, methods, abouts, sizes, problems, lambda: padded)
+            _fit_in_stages(joint, data, [fact.groups for fact in facts])
+        else:
+            fit_prepared(joint, methods[0].problems(methods, data), lambda: padded)
     return list(estimators)
 
 
 def fit_prepared(
-    estimators: Sequence[Regressor],
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    sizes: np.ndarray,
+    joint: JointFit,
     problems: Any,
     read: Callable[[], Sequence[Padded]],
     unit: str | None = None,
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
     results; ``read`` returns the data of a member, or some of them, for diagnostics."""
-    first, method = estimators[0], methods[0]
-    setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
-    checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
-    batches = np.repeat(setup.batches, runs)
+    estimators, (method, *_), abouts, sizes = joint
+    first, runs = estimators[0], method.runs
+    setup = method.set_up(abouts[0].model, sizes, first.dtype)
+    checkpoint, batches = joint.make_checkpoint(setup.epochs), np.repeat(setup.batches, runs)
     plan = Plan(setup.epochs, batches, unit or setup.unit, first.verbose, checkpoint)
-    keys = _training_keys(abouts, runs)
-    outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, runs)
+    outcome = train(setup.algorithm, joint.make_keys(), problems, setup.schedule, plan, runs)
     # Slice on the host: thousands of small slices on a device take longer than the fits.
     all_states = jax.device_get(outcome.states)
     for i, (estimator, about, data) in enumerate(zip(estimators, abouts, read(), strict=True)):
@@ -119,28 +160,20 @@ def fit_prepared(
     warn(estimators)
 
 
-def _fit_in_stages(
-    estimators: Sequence[Regressor],
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    sizes: np.ndarray,
-    data: Padded,
-    groups: Sequence[np.ndarray | None],
-) -> None:
+def _fit_in_stages(joint: JointFit, data: Padded, groups: Sequence[np.ndarray | None]) -> None:
     """Fit with a method that selects the model and the length of the run on held-out rows."""
-    first, method = estimators[0], methods[0]
+    estimators, (method, *_), abouts, sizes = joint
+    first = estimators[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
         stage = f"{name}, latent_dim={model.latents}"
-        checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage, starts)
+        checkpoint = joint.make_checkpoint(setup.epochs, stage, starts)
         batches, updates = np.ones(len(keys), int), UPDATES if name == "members" else STEPS
         steps = setup.epochs, batches, setup.unit
         plan = Plan(*steps, first.verbose, checkpoint, title, updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
-            sentence = (
-                "stopped by Ctrl-C between two stages; the model keeps the state reached so far"
-            )
+            sentence = f"stopped by Ctrl-C between two stages; {KEPT}"
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
         return outcome
 
@@ -151,11 +184,11 @@ def _fit_in_stages(
     models = [model]
     if first.latent_dim == "auto":
         models = [replace(model, latents=0, latent_levels=0), model]
-    keys, seeds = _training_keys(abouts, method.runs), [about.seed for about in abouts]
-    starts = _earlier_fits(estimators, method, model)
+    starts = joint.find_earlier(model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    fits = fit_staged(Task(method, data, keys, train_stage), models, seeds, starts, groups)
+    task = Task(method, data, joint.make_keys(), train_stage)
+    fits = fit_staged(task, models, [about.seed for about in abouts], starts, groups)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, fits, strict=True)):
         data_set = pick(data, i)
         score = staged.result.out_of_bag
@@ -166,16 +199,6 @@ def _fit_in_stages(
         fitted |= {"energies": staged.energies, "comparison": comparison, "model": staged.model}
         store(estimator, about._asdict() | fitted)
     warn(estimators)
-
-
-def _earlier_fits(
-    estimators: Sequence[Regressor], method: Method, model: BNNLV
-) -> list[Network] | None:
-    """Final states of the earlier fits, if all can go on with the same number of latent inputs."""
-    earlier = [_earlier_fit(estimator, method, model) for estimator in estimators]
-    starts = [start for start in earlier if start is not None]
-    same = len(starts) == len(earlier) and len({one.model_.latents for one in estimators}) == 1
-    return starts if same else None
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
@@ -212,20 +235,11 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     )
 
 
-def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
-    """One key for each run; the runs of one member differ."""
-    keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
-    numbers = jnp.tile(jnp.arange(runs), len(keys))
-    return keys if runs == 1 else jax.vmap(jax.random.fold_in)(jnp.repeat(keys, runs), numbers)
-
-
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
     """Replace missing arrays by defaults, unless all are missing."""
     if all(array is None for array in given):
         return given
-    return [
-        other if array is None else array for array, other in zip(given, otherwise, strict=True)
-    ]
+    return [default if one is None else one for one, default in zip(given, otherwise, strict=True)]
 
 
 def _check_members(
@@ -342,29 +356,3 @@ def about_data(
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
-
-
-def _checkpoint(
-    first: Regressor,
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    epochs: int,
-    stage: str = "",
-    starts: Sequence[Network] | None = None,
-) -> Checkpoint | None:
-    """The checkpoint of a run or stage, with its identity."""
-    if first.checkpoint is None:
-        return None
-    settings = plain_settings(first, abouts[0].seed)
-    identity = {name: settings[name] for name in TRAINING} | to_mapping(methods[0])
-    identity |= {name: settings[name] for name in FORMS if name in settings}
-    identity |= {name: [getattr(m, name) for m in methods] for name in methods[0].differing}
-    identity["epochs"] = int(epochs)
-    identity["seed"] = [about.seed for about in abouts]
-    identity["data"] = [about.fingerprint for about in abouts]
-    if starts is not None:
-        identity["start"] = [persistence.fingerprint(*map(np.asarray, start)) for start in starts]
-    if not stage:
-        return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
-    path = f"{first.checkpoint}.{re.sub('[^a-z0-9]+', '-', stage)}"
-    return Checkpoint(path, first.checkpoint_seconds, identity | {"stage": stage})

@@ -174,9 +174,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         """Change settings; ``inference__alpha=0.5`` changes an option of the method."""
         prefix = "inference__"
         settings = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        options = {
-            name.removeprefix(prefix): params[name] for name in params if name not in settings
-        }
+        options = {n.removeprefix(prefix): params[n] for n in params if n not in settings}
         super().set_params(**settings)
         if options:
             self.inference = replace_options(resolve_method(self.inference), options)

@@ -132,10 +132,8 @@ def fit_staged(
         fits.finish(model)
     if isinstance(method, Langevin) and not fits.stopped:
         warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(sizes)))
-    return [
-        _summarise(method, members, chain)
-        for members, chain in zip(fits.chosen, fits.chains, strict=True)
-    ]
+    pairs = zip(fits.chosen, fits.chains, strict=True)
+    return [_summarise(method, members, chain) for members, chain in pairs]
 
 
 def _summarise(method: Any, members: Members, final: StageResult | None) -> Staged:

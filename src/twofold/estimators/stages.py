@@ -63,9 +63,8 @@ def run_stage(
         if not last:
             score = partial(score_rows, method.nodes, member, draws, pick(task.data, index))
             scores = score(STOP, SCORE), score(SCORE), draws
-        results.append(
-            StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
-        )
+        kept = draws, *scores, before.steps, before.gain
+        results.append(StageResult(end, np.exp(states.log_step), *kept))
     return results, outcome.stopped
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import about_data, check_memory, fit_prepared
+from twofold.estimators.fitting import JointFit, about_data, check_memory, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
@@ -187,8 +187,8 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
         def problems(visit: int) -> Any:
             return method.problems([method], jax.tree.map(lambda leaf: leaf[None], blocks(visit)))
 
-        sizes = np.array([rows])
-        fit_prepared([estimator], [method], [about], sizes, problems, lambda: [blocks(0)], "blocks")
+        alone = JointFit([estimator], [method], [about], np.array([rows]))
+        fit_prepared(alone, problems, lambda: [blocks(0)], "blocks")
     estimator.n_features_in_ = inputs
 
 

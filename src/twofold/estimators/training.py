@@ -25,6 +25,7 @@ from twofold.inference.loop import Algorithm
 
 LONG = 60.0  # remaining seconds that are announced if no bar is shown
 SOON = 5.0  # seconds before the first estimate
+KEPT = "the model keeps the state reached so far"
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
@@ -77,11 +78,9 @@ class Checkpoint:
         if stored is None:
             return None
         leaves, structure = jax.tree.flatten(like)
-        names, epoch = [f"state/{i}" for i in range(len(leaves))], stored.metadata.get("epoch")
-        wanted = {
-            name: ((members, *leaf.shape[1:]), leaf.dtype)
-            for name, leaf in zip(names, leaves, strict=True)
-        }
+        states = {f"state/{i}": leaf for i, leaf in enumerate(leaves)}
+        epoch = stored.metadata.get("epoch")
+        wanted = {name: ((members, *x.shape[1:]), x.dtype) for name, x in states.items()}
         wanted |= {"energies": ((epoch, members), np.float64)}
         wanted |= {"skipped": ((epoch, members), np.int64)}
         shapes = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
@@ -91,8 +90,8 @@ class Checkpoint:
                 f"the checkpoint {self._file.path} was written by another version of twofold; "
                 "delete the file to start again"
             )
-        states = jax.tree.unflatten(structure, [jnp.asarray(stored.arrays[n]) for n in names])
-        return Outcome(states, epoch, stored.arrays["energies"], stored.arrays["skipped"])
+        state = jax.tree.unflatten(structure, [jnp.asarray(stored.arrays[n]) for n in states])
+        return Outcome(state, epoch, stored.arrays["energies"], stored.arrays["skipped"])
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
@@ -198,7 +197,7 @@ def train(
 def _report(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
         done = f"{run.epoch:,} of {plan.epochs:,} {plan.unit}"
-        sentence = f"stopped by Ctrl-C after {done}; the model keeps the state reached so far"
+        sentence = f"stopped by Ctrl-C after {done}; {KEPT}"
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
         sentence = (
@@ -229,9 +228,8 @@ class ProgressBar:
         self._hidden = plan.verbose == "auto" and not sys.stderr.isatty()
         columns = plan.energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
         self._bar = _make_bar(plan.verbose, plan.title, plan.unit, *columns)
-        self._task = self._bar.add_task(
-            "", total=plan.epochs, completed=done, energy="–", speed="–"
-        )
+        unknown: Any = {"energy": "–", "speed": "–"}
+        self._task = self._bar.add_task("", total=plan.epochs, completed=done, **unknown)
 
     def __enter__(self) -> "ProgressBar":
         self._bar.start()

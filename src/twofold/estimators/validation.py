@@ -226,9 +226,7 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 def check_settings(estimator: Any) -> None:
     """Refuse invalid settings of a ``BNNLVRegressor``."""
     settings = estimator.get_params(deep=False)
-    automatic = {
-        name for name, value in settings.items() if isinstance(value, str) and value == "auto"
-    }
+    automatic = {n for n, value in settings.items() if isinstance(value, str) and value == "auto"}
     hidden, method = settings["hidden_layer_sizes"], resolve_method(settings["inference"])
     if "hidden_layer_sizes" not in automatic:
         if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):

@@ -93,10 +93,8 @@ def _raise(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, 
     """The log-variance after adding the variance of the noise floor."""
     if not model.noise_floor:
         return log_variance
-    floor = _like(
-        2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype)), log_variance[0]
-    )
-    return jnp.logaddexp(log_variance, floor)
+    floor = 2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype))
+    return jnp.logaddexp(log_variance, _like(floor, log_variance[0]))
 
 
 def mean(

@@ -5,14 +5,6 @@ from twofold.tables.table import Table, TableError, check_names
 from twofold.tables.writing import csv_text, open_writer, would_overwrite, write_table
 
 __all__ = [
-    "Table",
-    "TableError",
-    "TableFile",
-    "check_names",
-    "csv_text",
-    "open_table",
-    "open_writer",
-    "read_table",
-    "would_overwrite",
-    "write_table",
-]
+    "Table", "TableError", "TableFile", "check_names", "csv_text", "open_table", "open_writer",
+    "read_table", "would_overwrite", "write_table",
+]  # fmt: skip
