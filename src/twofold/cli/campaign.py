@@ -10,7 +10,7 @@ from typer import Argument, Option
 from twofold.cli import terminal
 from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
-from twofold.cli.serve import serve
+from twofold.cli.serve import Place, serve
 from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.tables import write_table
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Ask where to measure next, tell the results.", no_args_is_help=True)
 
-Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
 Out = Annotated[Path | None, Option(help="Write a *.csv or *.parquet file instead.")]
 Note = Annotated[Text, Option(help="Free text, stored with the measurement and exported.")]
@@ -310,10 +309,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
         heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
         yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
-        inputs = campaign.space.inputs
-        rows = [
-            [str(each.number), *(one.format(each.point[one.name]) for one in inputs)]
-            for each in state.pending
-        ]
+        inputs, rows = campaign.space.inputs, []
+        for one in state.pending:
+            rows.append([str(one.number), *(i.format(one.point[i.name]) for i in inputs)])
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")
     yield state.advice

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.cli.models import About
-from twofold.cli.rows import Rows, draw_streamed, split_rows
+from twofold.cli.rows import Rows, draw_streamed, read_all, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, TableFile
@@ -43,10 +43,10 @@ def fit_in_memory(
     """Fit to whole tables."""
     from twofold.inference.method import resolve_method
 
-    all_rows, _ = split_rows(tables, about._replace(held_out=0.0))
-    _check_targets(tables[-1].source, all_rows.y.reshape(len(all_rows.y), -1), about.outputs)
+    y = read_all(tables, about).y
+    _check_targets(tables[-1].source, y.reshape(len(y), -1), about.outputs)
     staged = resolve_method(model.inference).staged
-    about = about._replace(held_out=_choose_share(about.held_out, len(all_rows.x), staged))
+    about = about._replace(held_out=_choose_share(about.held_out, len(y), staged))
     train, test = split_rows(tables, about)
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):

@@ -194,7 +194,7 @@ def parse_rates(texts: list[str]) -> dict[str, float] | None:
     try:
         return {name: float(value) for name, value in terminal.parse_pairs(texts).items()} or None
     except ValueError as error:
-        raise CommandError(f"--max-rate takes NAME=NUMBER, or none: {error}") from error
+        raise CommandError(f"--max-rate takes NAME=VALUE, or none: {error}") from error
 
 
 def build_search_settings(

@@ -110,19 +110,21 @@ def read_groups(table: Table, name: str) -> np.ndarray:
     return np.array([label or f"row {row}" for row, label in enumerate(labels)])
 
 
-def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
-    """Concatenate the rows of several tables of these sizes, with consecutive numbers."""
-    starts = np.cumsum([0, *sizes[:-1]])
-    pairs = zip(parts, starts, strict=True)
-    columns = zip(*(one._replace(places=one.places + start) for one, start in pairs), strict=True)
-    joined: Any = (None if values[0] is None else np.concatenate(values) for values in columns)
+def read_all(tables: Sequence[Table], about: About) -> Rows:
+    """All rows of a model's tables, one after another, with consecutive numbers."""
+    parts, start = [], 0
+    for table in tables:
+        rows = read_rows(table, about)
+        parts.append(rows._replace(places=rows.places + start))
+        start += len(table)
+    columns: Any = zip(*parts, strict=True)
+    joined: Any = (None if one[0] is None else np.concatenate(one) for one in columns)
     return Rows(*joined)
 
 
 def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows of a model's tables."""
-    share = about.held_out or 0.0
-    rows = join_rows([read_rows(one, about) for one in tables], [len(one) for one in tables])
+    rows, share = read_all(tables, about), about.held_out or 0.0
     if about.streamed:
         numbers = np.concatenate([one.rows for one in tables])
         held_out = draw_streamed(numbers[rows.places], share, about.seed)

@@ -227,12 +227,10 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     else:
         shapes = {"mean": (weights,), "variance": (weights,), "log_noise": (model.num_noise,)}
     bounds = {"log_noise": (-noise, noise), "variance": (0.0, largest)}
-    fields = {
-        part: take(
-            stored.arrays, f"posterior/{part}", shape, *bounds.get(part, (-largest, largest))
-        )
-        for part, shape in shapes.items()
-    }
+    fields = {}
+    for part, shape in shapes.items():
+        ends = bounds.get(part, (-largest, largest))
+        fields[part] = take(stored.arrays, f"posterior/{part}", shape, *ends)
     return kind(**fields)
 
 

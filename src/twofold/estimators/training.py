@@ -246,11 +246,9 @@ class ProgressBar:
         elif self._hidden and now - self._first[0] >= SOON:
             left = (now - self._first[0]) / (epoch - self._first[1]) * (plan.epochs - epoch)
             if left > LONG:
-                self._hidden, seconds = False, now - self._begun
-                done = (
-                    f"{plan.title}: {epoch:,} of {plan.epochs:,} {plan.unit} after {seconds:,.0f} s"
-                )
-                print(f"{done}, about {left / 60:,.0f} min left", file=sys.stderr)
+                self._hidden, done = False, f"{epoch:,} of {plan.epochs:,} {plan.unit}"
+                times = f"after {now - self._begun:,.0f} s, about {left / 60:,.0f} min left"
+                print(f"{plan.title}: {done} {times}", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         batches = plan.updates or int(plan.batches.max())
         shown = f"{speed * batches:,.0f}" if speed else "–"
