@@ -9,7 +9,7 @@ from twofold.cli import fitting, models, rows, terminal
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.core.naming import listed
-from twofold.tables import open_table, read_table
+from twofold.tables import check_roles, open_table, read_table
 from twofold.tables.coding import Column, describe_columns
 
 CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
@@ -141,11 +141,7 @@ def _find_inputs(
     names = rows.find_columns(table, inputs) if inputs is not None else table.names
     excluded = ignored if inputs is not None else [*outputs, *taken, *ignored]
     names = [name for name in names if name not in excluded]
-    if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
-        raise CommandError(
-            "expected at least one target and one input, and no column twice, got "
-            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
-        )
+    check_roles(names, outputs)
     return names
 
 

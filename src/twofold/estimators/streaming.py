@@ -20,16 +20,16 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
 from twofold.estimators.fitting import JointFit, about_data, check_memory, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
 from twofold.inference.method import DEFAULT, check_integer, replace_options, resolve_method
-from twofold.tables import TableError, check_names, open_table, open_writer, would_overwrite
+from twofold.tables import TableError, check_names, check_roles, open_table, open_writer
 from twofold.tables.coding import OUTSIDE, Column, encode, name_outside
 from twofold.tables.table import disk_errors, list_of_names
+from twofold.tables.writing import would_overwrite
 
 Regressor = Any  # a BNNLVRegressor
 By = Literal["entropy", "variance"]
@@ -122,11 +122,7 @@ def fit_table(
     others = [name for name in opened.names if name not in outputs]
     names = others if inputs is None else list_of_names("inputs", inputs)
     check_names(opened, [*names, *outputs])
-    if not names or not outputs or len({*names, *outputs}) < len(names) + len(outputs):
-        raise TableError(
-            "expected at least one target and one input, none of them both or twice, got "
-            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
-        )
+    check_roles(names, outputs)
     if replace_default(estimator):
         warnings.warn(STREAMED_NOTE, UserWarning, stacklevel=2)
     check_streamed(estimator, opened.count_rows())

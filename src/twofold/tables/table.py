@@ -169,6 +169,15 @@ def check_names(table: Any, names: Sequence[str]) -> None:
             )
 
 
+def check_roles(inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuse a model without inputs or outputs, and a column that is named twice."""
+    if not outputs or not inputs or len({*inputs, *outputs}) < len(inputs) + len(outputs):
+        raise TableError(
+            "expected at least one target and one input, and no column twice, got "
+            f"{listed(outputs) or 'no target'} and {listed(inputs) or 'no input'}"
+        )
+
+
 def check_headings(source: Any, headings: list[str]) -> None:
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
