@@ -1,6 +1,7 @@
 """The rows of a table for training or evaluation: inputs, outputs, weights, errors and groups."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,22 +85,22 @@ def find_tables(path: Path, about: About) -> list[Path]:
     return tables
 
 
-def read_rows(table: Table, about: About) -> Rows:
-    """All rows of a model's table; ``places`` are its row numbers."""
+def read_rows(table: Table, about: About, start: int = 0) -> Rows:
+    """All rows of a model's table; ``places`` are its row numbers, counted from ``start``."""
     values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
     ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
     x, y, weight, error = np.split(values, ends, axis=1)
     if len(about.outputs) == 1:
         y, error = y[:, 0], error[:, :1].reshape(-1)
     return Rows(
-        x, y, kept,
+        x, y, start + kept,
         weight[:, 0] if about.weight else None,
         error if about.errors else None,
-        read_groups(table, about.group)[kept] if about.group else None,
+        read_groups(table, about.group, start)[kept] if about.group else None,
     )  # fmt: skip
 
 
-def read_groups(table: Table, name: str) -> np.ndarray:
+def read_groups(table: Table, name: str, start: int) -> np.ndarray:
     """The group of each row: a label, or the day of a date; a row without a group forms its own."""
     check_names(table, [name])
     dates, texts = table.dates(name)
@@ -107,16 +108,13 @@ def read_groups(table: Table, name: str) -> np.ndarray:
         labels = [f"{one // DAY:.0f}" if np.isfinite(one) else "" for one in dates]
     else:
         labels = table.labels(name)
-    return np.array([label or f"row {row}" for row, label in enumerate(labels)])
+    return np.array([label or f"row {row}" for row, label in enumerate(labels, start)])
 
 
 def read_all(tables: Sequence[Table], about: About) -> Rows:
     """All rows of a model's tables, one after another, with consecutive numbers."""
-    parts, start = [], 0
-    for table in tables:
-        rows = read_rows(table, about)
-        parts.append(rows._replace(places=rows.places + start))
-        start += len(table)
+    starts = accumulate(map(len, tables), initial=0)
+    parts = [read_rows(table, about, start) for table, start in zip(tables, starts, strict=False)]
     columns: Any = zip(*parts, strict=True)
     joined: Any = (None if one[0] is None else np.concatenate(one) for one in columns)
     return Rows(*joined)
