@@ -20,40 +20,29 @@ except PackageNotFoundError:
     __version__ = "unknown"
 
 __all__ = [
-    "HMC",
-    "NUTS",
-    "Alpha",
-    "BNNLVRegressor",
-    "Decomposition",
-    "Ensemble",
-    "Langevin",
-    "decompose_table",
-    "fit_many",
-    "fit_table",
-    "load",
-]
+    "HMC", "NUTS", "Alpha", "BNNLVRegressor", "Decomposition", "Ensemble", "Langevin",
+    "decompose_table", "fit_many", "fit_table", "load",
+]  # fmt: skip
 
 # Imported when they are first asked for: the command line's help and completion need no JAX.
 _HOMES = {
-    "Alpha": "twofold.inference.alpha",
-    "BNNLVRegressor": "twofold.estimators.regressor",
-    "Decomposition": "twofold.uncertainty.decomposition",
-    "Ensemble": "twofold.inference.ensemble",
-    "HMC": "twofold.inference.hmc",
-    "NUTS": "twofold.inference.hmc",
-    "Langevin": "twofold.inference.langevin",
-    "decompose_table": "twofold.estimators.streaming",
-    "fit_many": "twofold.estimators.fitting",
-    "fit_table": "twofold.estimators.streaming",
-    "load": "twofold.estimators.regressor",
+    "estimators.fitting": ("fit_many",),
+    "estimators.regressor": ("BNNLVRegressor", "load"),
+    "estimators.streaming": ("decompose_table", "fit_table"),
+    "inference.alpha": ("Alpha",),
+    "inference.ensemble": ("Ensemble",),
+    "inference.hmc": ("HMC", "NUTS"),
+    "inference.langevin": ("Langevin",),
+    "uncertainty.decomposition": ("Decomposition",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'twofold' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
-    return value
+    for module, names in _HOMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f"twofold.{module}"), name)
+            return value
+    raise AttributeError(f"module 'twofold' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -47,7 +47,7 @@ def test_the_doctor_lists_every_extra_with_its_versions_or_what_installs_it(monk
     needs += ["b-c[d]; python_version > '3' and extra == 'two'"]
     monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda _: needs)
     versions = {"ray": "2.60", "a": "1.2"}
-    monkeypatch.setattr(doctor, "_version", versions.get)
+    monkeypatch.setattr(doctor, "version_of", versions.get)
     assert doctor.describe_extras() == {
         "extra ray": "ray 2.60",
         "extra two": "b-c not installed: pip install 'twofold[two]'",

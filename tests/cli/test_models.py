@@ -9,10 +9,11 @@ from sklearn.model_selection import KFold
 
 from twofold.active.choice import split_by_entropy
 from twofold.cli import fitting, models
-from twofold.cli.rows import split_rows
+from twofold.cli.rows import read_all, split_rows
 from twofold.cli.terminal import MISTAKE, CommandError, add_quick
 from twofold.estimators.linear import LinearGaussian, cross_validate_linear
 from twofold.tables import read_table
+from twofold.tables.coding import Column
 
 TINY = ["--setting", "updates=20", "--setting", "hidden_layer_sizes=[5]"]
 HELD_OUT, LINEAR = "held-out log-likelihood (nats)", "linear, cross-validated log-likelihood (nats)"
@@ -43,6 +44,17 @@ def fit(command, table, tmp_path):
         return code, found, said, models.load_model(out) if code == 0 else None
 
     return run
+
+
+def test_rows_without_a_group_stay_apart_in_several_tables(tmp_path):
+    tables = []
+    for name in ("old.csv", "new.csv"):
+        (tmp_path / name).write_text("x,y,day\n1,2,\n3,4,monday\n")
+        tables.append(read_table(tmp_path / name))
+    about = models.About([Column("x")], ["y"], [], None, 0, False, group="day")
+    rows = read_all(tables, about)
+    assert rows.places.tolist() == [0, 1, 2, 3]
+    assert rows.groups[1] == rows.groups[3] and len(set(rows.groups)) == 3
 
 
 def test_a_quick_fit_scores_itself_on_all_rows(fit, table):

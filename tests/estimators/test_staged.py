@@ -15,7 +15,7 @@ from twofold import BNNLVRegressor, fit_many
 from twofold.core.numerics import pad
 from twofold.estimators.fitting import hidden_sizes, noise_floor
 from twofold.estimators.latent import latent_evidence, needs_latent
-from twofold.estimators.members import Members, score_rows
+from twofold.estimators.members import Members, Task, score_rows
 from twofold.estimators.stages import (
     StageResult,
     begin_chains,
@@ -292,7 +292,8 @@ class Script:
         data = jax.tree.map(lambda leaf: leaf[None], data)
         keys = jax.random.split(jax.random.key(0), 2)
         method = Langevin(chains=2, samples=3, steps=3_200)
-        (chains,), stopped = begin_chains(method, [members], data, keys, self.train)
+        task = Task(method, data, keys, self.train)
+        (chains,), stopped = begin_chains(task, [members])
         return chains, stopped
 
 

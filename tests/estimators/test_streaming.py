@@ -221,7 +221,7 @@ def test_bad_cells_are_named_or_left_out(tmp_path, ending):
     np.testing.assert_allclose(model.x_standardizer_.mean, np.delete(x, 217, 0).mean(axis=0))
     with pytest.raises(TableError, match="no column 'c'; its columns are a, b, y"):
         fit_table(BNNLVRegressor(), path, target="c")
-    with pytest.raises(TableError, match="none of them both"):
+    with pytest.raises(TableError, match="no column twice"):
         fit_table(BNNLVRegressor(), path, target="y", inputs=["y"])
 
 

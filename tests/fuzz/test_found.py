@@ -149,8 +149,8 @@ def test_long_names_cells_and_lists_are_said_in_short(tmp_path, tiny, heading, c
         ({"target": b"y"}, "target must be a list"),
         ({"target": ["y", 3]}, "no column 3"),
         ({"target": "y", "inputs": "ab"}, "inputs must be a list of column names, got 'ab'"),
-        ({"target": "y", "inputs": ["a", "a"]}, "both or twice"),
-        ({"target": ["y", "y"], "inputs": ["a"]}, "both or twice"),
+        ({"target": "y", "inputs": ["a", "a"]}, "column twice"),
+        ({"target": ["y", "y"], "inputs": ["a"]}, "column twice"),
     ],
 )
 def test_names_of_columns(tmp_path, tiny, fitted, words, said):

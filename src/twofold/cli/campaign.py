@@ -10,7 +10,7 @@ from typer import Argument, Option
 from twofold.cli import terminal
 from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
-from twofold.cli.serve import serve
+from twofold.cli.serve import Place, serve
 from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.tables import write_table
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Ask where to measure next, tell the results.", no_args_is_help=True)
 
-Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
 SETTING = "Model setting: NAME=VALUE, such as chains=20"
 Out = Annotated[Path | None, Option(help="Write a *.csv or *.parquet file instead.")]
 Note = Annotated[Text, Option(help="Free text, stored with the measurement and exported.")]
@@ -94,8 +93,9 @@ def ask(
     curve = campaign.status().curve
     run.metrics |= {"proposals": float(len(proposals))} | (curve[-1] if curve else {})
     rows = [proposal_row(one, campaign.outputs) for one in proposals]
-    run.write_table(out, {name: [row[name] for row in rows] for name in rows[0]})
-    shown = _describe_proposals(rows, campaign) if out is None else []
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    run.write_table(out, columns)
+    shown = _describe_proposals(columns, campaign) if out is None else []
     run.show([one._asdict() for one in proposals], *shown)
 
 
@@ -277,12 +277,11 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
     run.show({"recorded": numbers, "known": duplicates, "blank": blank}, text)
 
 
-def _describe_proposals(rows: Sequence[dict[str, Any]], campaign: "Campaign") -> Iterator[Any]:
+def _describe_proposals(columns: dict[str, list[Any]], campaign: "Campaign") -> Iterator[Any]:
     """Proposed points with the predicted uncertainty, if there is a model, else with reasons."""
     from twofold.campaign.definition import NATS
 
     inputs, texts = {one.name: one for one in campaign.space.inputs}, dict[str, list[str]]()
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
     reasons = columns.pop("reason")
     for name, cells in columns.items():
         if name in inputs:
@@ -291,7 +290,7 @@ def _describe_proposals(rows: Sequence[dict[str, Any]], campaign: "Campaign") ->
             numbers = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells]
             texts[name.replace("_", " ")] = numbers
     yield terminal.to_point_table(texts)
-    if all(row[NATS] is None for row in rows):
+    if all(cell is None for cell in columns[NATS]):
         yield from dict.fromkeys(reasons)
 
 
@@ -310,10 +309,8 @@ def _describe_status(state: "Status", campaign: "Campaign") -> Iterator[Any]:
         heading = f"of the variance\n(stop below {SMALL_SHARE:.0%})"
         yield to_table(["measurements", "left to learn (nats)", heading, ""], rows)
     if state.pending:
-        inputs = campaign.space.inputs
-        rows = [
-            [str(each.number), *(one.format(each.point[one.name]) for one in inputs)]
-            for each in state.pending
-        ]
+        inputs, rows = campaign.space.inputs, []
+        for one in state.pending:
+            rows.append([str(one.number), *(i.format(one.point[i.name]) for i in inputs)])
         yield to_table(["proposal", *campaign.space.names], rows, "without a result")
     yield state.advice

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from twofold.cli.run import Run
 from twofold.cli.terminal import UNSOUND, to_table
+from twofold.core.persistence import version_of, versions
 
 if TYPE_CHECKING:
     from twofold import BNNLVRegressor
@@ -63,7 +64,6 @@ def describe_installation(cache_folder: Path) -> dict[str, Any]:
     import jax
 
     from twofold.core.memory import physical
-    from twofold.core.persistence import versions
 
     devices = jax.devices()
     kinds = ", ".join(sorted({f"{one.platform}: {one.device_kind}" for one in devices}))
@@ -87,19 +87,12 @@ def describe_extras() -> dict[str, str]:
     pairs = [(one[2], one[1]) for one in matches if one]
     facts = {}
     for extra in dict.fromkeys(extra for extra, _ in pairs):
-        versions = {package: _version(package) for owner, package in pairs if owner == extra}
-        missing = ", ".join(name for name, version in versions.items() if not version)
-        installed = ", ".join(f"{name} {version}" for name, version in versions.items())
+        found = {one: version_of(one, "") for owner, one in pairs if owner == extra}
+        missing = ", ".join(name for name, version in found.items() if not version)
+        installed = ", ".join(f"{name} {version}" for name, version in found.items())
         remedy = f"{missing} not installed: pip install 'twofold[{extra}]'"
         facts[f"extra {extra}"] = remedy if missing else installed
     return facts
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 @cache

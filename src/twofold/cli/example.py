@@ -154,8 +154,7 @@ def example(
 
 
 def write_example(name: str, folder: Path, force: bool = False) -> list[Path]:
-    """Write the files of an example and return their paths; refuses to overwrite files that
-    differ."""
+    """Write the files of an example; refuses to overwrite files that differ."""
     if folder.exists() and not folder.is_dir():
         raise CommandError(f"--out must be a folder, got the file {folder}")
     content = EXAMPLES[name].write(np.random.default_rng(SEED))

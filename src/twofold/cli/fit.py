@@ -5,19 +5,11 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from twofold.cli import fitting, models, rows
+from twofold.cli import fitting, models, rows, terminal
 from twofold.cli.run import Run
-from twofold.cli.terminal import (
-    TABLES,
-    CommandError,
-    add_quick,
-    build_regressor,
-    check_place,
-    print_message,
-    to_table,
-)
+from twofold.cli.terminal import CommandError, check_place, print_message, to_table
 from twofold.core.naming import listed
-from twofold.tables import open_table, read_table
+from twofold.tables import check_roles, open_table, read_table
 from twofold.tables.coding import Column, describe_columns
 
 CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
@@ -89,10 +81,10 @@ def fit(
         columns, outputs, source, held_out, seed, drop_missing, streamed, weight, errors, group
     )
     checkpoint = out.with_name(out.name + ".checkpoint")
-    base, texts = BNNLVRegressor(), add_quick(setting or [], quick)
+    base, texts = BNNLVRegressor(), terminal.add_quick(setting or [], quick)
     chosen = any(one.partition("=")[0].strip() == "inference" for one in texts)
     replaced = streamed and not chosen and replace_default(base)
-    model = build_regressor(texts, base=base)
+    model = terminal.build_regressor(texts, base=base)
     model.set_params(random_state=seed, checkpoint=checkpoint)
     if streamed:
         result = fitting.fit_in_blocks(model, table, about, run)
@@ -104,7 +96,7 @@ def fit(
 def check_model_place(out: Path, reads: list[Path | None]) -> None:
     """Refuse a model file that is an input, cannot be written, or has a table's extension."""
     check_place(out, (), reads)
-    if out.suffix.lower() in TABLES:
+    if out.suffix.lower() in terminal.TABLES:
         raise CommandError(
             f"{out} has the file extension of a table; use {out.stem}.twofold, for example"
         )
@@ -149,11 +141,7 @@ def _find_inputs(
     names = rows.find_columns(table, inputs) if inputs is not None else table.names
     excluded = ignored if inputs is not None else [*outputs, *taken, *ignored]
     names = [name for name in names if name not in excluded]
-    if not outputs or not names or len({*names, *outputs}) < len(names) + len(outputs):
-        raise CommandError(
-            "expected at least one target and one input, and no column twice, got "
-            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
-        )
+    check_roles(names, outputs)
     return names
 
 

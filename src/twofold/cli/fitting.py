@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from twofold.cli.models import About
-from twofold.cli.rows import Rows, draw_streamed, split_rows
+from twofold.cli.rows import Rows, draw_streamed, read_all, split_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, TableFile
@@ -43,10 +43,10 @@ def fit_in_memory(
     """Fit to whole tables."""
     from twofold.inference.method import resolve_method
 
-    all_rows, _ = split_rows(tables, about._replace(held_out=0.0))
-    _check_targets(tables[-1].source, all_rows.y.reshape(len(all_rows.y), -1), about.outputs)
+    y = read_all(tables, about).y
+    _check_targets(tables[-1].source, y.reshape(len(y), -1), about.outputs)
     staged = resolve_method(model.inference).staged
-    about = about._replace(held_out=_choose_share(about.held_out, len(all_rows.x), staged))
+    about = about._replace(held_out=_choose_share(about.held_out, len(y), staged))
     train, test = split_rows(tables, about)
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):
@@ -118,18 +118,15 @@ def evaluate(model: "BNNLVRegressor", result: Result) -> tuple[dict[str, float],
     if test is not None:
         scores = {"rows held out": len(test.x)} | scores
         linear = LinearGaussian.fit(train.x, train.y, train.weight)
-        models: dict[str, Any] = {"": model, "linear, ": linear}
-        densities = {
-            "": model.log_likelihood(test.x, test.y, test.error),
-            "linear, ": linear.log_likelihood(test.x, test.y),
-        }
-        for name, one in models.items():
-            scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities[name])
+        density = model.log_likelihood(test.x, test.y, test.error)
+        both = ("", model, density), ("linear, ", linear, linear.log_likelihood(test.x, test.y))
+        for name, one, densities in both:
+            scores[f"{name}held-out log-likelihood (nats)"] = np.mean(densities)
             error = np.sqrt(np.mean(np.square(one.predict(test.x) - test.y), axis=0))
             errors = zip(result.about.outputs, np.atleast_1d(error), strict=True)
             scores |= {f"{name}held-out RMSE of {output}": value for output, value in errors}
         crps = compute_crps(model, test.x, test.y, test.error)
-        comparison = compare_held_out(linear, test.x, test.y, densities[""], crps)
+        comparison = compare_held_out(linear, test.x, test.y, density, crps)
     elif model.comparison_ is not None:
         comparison = model.comparison_
         linear_score = model.out_of_bag_.score - comparison.gain
@@ -149,11 +146,9 @@ def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None
         raise CommandError(
             f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
         )
-    for name, column in zip(outputs, targets.T, strict=True):
-        if column.min() == column.max():
-            raise CommandError(
-                f"{source}: {name!r} is {column[0]:g} in every row: nothing to learn"
-            )
+    for name, y in zip(outputs, targets.T, strict=True):
+        if y.min() == y.max():
+            raise CommandError(f"{source}: {name!r} is {y[0]:g} in every row: nothing to learn")
 
 
 def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[str]:
@@ -169,8 +164,7 @@ def _fit_with_doubts(fit: Callable[[], Any], model: "BNNLVRegressor") -> list[st
 
 
 def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> float:
-    """The share to hold out of a table in memory; by default 0 for a fit that ``scores_itself`` out
-    of bag."""
+    """The share to hold out of a table in memory; by default 0 for a fit scored out of bag."""
     if held_out is None and scores_itself:
         return 0.0
     share = HELD_OUT if held_out is None else held_out

@@ -33,13 +33,11 @@ class Guard(NamedTuple):
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie, which includes the port, because cookies are shared among
-        ports."""
+        """The cookie's name, with the port, because ports share cookies."""
         return f"twofold-{self.port}"
 
     def refuse_site(self, request: "Request") -> str:
-        """Why a request from another site is refused; empty for requests from the server's own
-        pages."""
+        """Why a request is refused; empty if it comes from the server's own pages."""
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
         if not self._is_own(host):
             return f"the host name {host!r} is not accepted; {REMEDY}"

@@ -188,16 +188,13 @@ def _check_size(rows: int, regressor: "BNNLVRegressor") -> None:
 
 
 def parse_rates(texts: list[str]) -> dict[str, float] | None:
-    """Rates from ``NAME=VALUE``; None uses those of the log, ``none`` gives an empty mapping (no
-    limits)."""
+    """Rates from ``NAME=VALUE``; None means those of the log, an empty mapping no limits."""
     if texts == ["none"]:
         return {}
     try:
         return {name: float(value) for name, value in terminal.parse_pairs(texts).items()} or None
     except ValueError as error:
-        raise CommandError(
-            f"--max-rate takes NAME=VALUE with a number, or none: {error}"
-        ) from error
+        raise CommandError(f"--max-rate takes NAME=VALUE, or none: {error}") from error
 
 
 def build_search_settings(
@@ -229,10 +226,8 @@ def read_window(policy: "LearnedPolicy", path: Path) -> "Window":
     if len(raw) < history:
         raise CommandError(f"the policy needs the last {history} rows, {path} has {len(raw)}")
     for name, texts in raw.texts.items():
-        if texts:
-            raise CommandError(
-                f"{path}: {name!r} must be numbers, got {next(iter(texts.values()))!r}"
-            )
+        for text in texts.values():
+            raise CommandError(f"{path}: {name!r} must be numbers, got {text!r}")
     absent = np.full(len(raw), np.nan)
     columns = [raw.values.get(name, absent) for name in embedding.observations]
     past = [raw.values[name][:-1] for name in embedding.actions] if actions else None

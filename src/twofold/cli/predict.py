@@ -7,16 +7,10 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from twofold.cli import models, rows
+from twofold.cli import models, rows, terminal
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import (
-    CommandError,
-    check_place,
-    parse_numbers,
-    print_message,
-    to_point_table,
-)
+from twofold.cli.terminal import CommandError, check_place, print_message
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
@@ -47,7 +41,7 @@ def decompose(
 
     check_place(out, reads=[model, data, run.config])
     fitted, about = models.open_model(model, run)
-    levels = [] if quantiles is None else parse_numbers("quantiles", quantiles)
+    levels = [] if quantiles is None else terminal.parse_numbers("quantiles", quantiles)
     if not all(0 < level < 1 for level in levels):
         raise CommandError(f"--quantiles must lie between 0 and 1, got {quantiles}")
     if stream or rows.is_large(data):
@@ -103,22 +97,16 @@ def suggest(
         x = spread(about.columns, SPREAD, seed)
         pool = decode(about.columns, x)
     else:
-        raise CommandError(
-            f"{model} does not store the range of its inputs; give a table of candidates"
-        )
+        raise CommandError(f"{model} stores no range of its inputs; give a table of candidates")
     num = min(SUGGESTED, len(x)) if num is None else num
     if not 1 <= num <= len(x):
         raise CommandError(f"--num must lie between 1 and {len(x)} candidates, got {num}")
     with run.timed("choose"):
         best = suggest_rows(fitted, x, num)
     columns = {name: [column[i] for i in best.rows] for name, column in pool.items()}
-    values_by_kind = {"mean": best.mean} | {
-        f"{part}_sd": each for part, each in best.deviations.items()
-    }
+    kinds = {"mean": best.mean} | {f"{part}_sd": sd for part, sd in best.deviations.items()}
     for i, name in enumerate(about.outputs):
-        columns |= {
-            f"{name}_{kind}": values[:, i].tolist() for kind, values in values_by_kind.items()
-        }
+        columns |= {f"{name}_{kind}": values[:, i].tolist() for kind, values in kinds.items()}
     columns |= {NATS: best.nats.tolist()} | _mark_outside(about.columns, x[best.rows])
     run.metrics |= {f"{NATS}, point {i + 1}": v for i, v in enumerate(columns[NATS])}
     run.write_table(out, columns)
@@ -128,12 +116,11 @@ def suggest(
         if name != OUTSIDE or any(column)
     }
     title = f"Measure here next, of {len(x)} candidates"
-    run.show(to_records(columns), to_point_table(cells, title))
+    run.show(to_records(columns), terminal.to_point_table(cells, title))
 
 
 def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
-    """A column that lists, for each row, the inputs outside the measured range; prints a note if
-    any."""
+    """A column of the inputs outside the measured range in each row; prints a note if any."""
     marks = name_outside(columns, x)
     if any(marks):
         print_message(

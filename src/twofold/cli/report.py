@@ -11,7 +11,7 @@ from typer import Argument, Option
 from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
-from twofold.cli.serve import name_campaign
+from twofold.cli.serve import Show, name_campaign
 from twofold.cli.terminal import CommandError, check_place, name_unreadable, print_message
 from twofold.tables import read_table
 
@@ -23,7 +23,7 @@ def report(
     subject: Annotated[str, Argument(help="Model or campaign file, or folder of a policy search.")],
     out: Annotated[Path | None, Option(help="HTML file (default: beside the subject).")] = None,
     data: Annotated[Path | None, Option(help="Table of the model, if moved.")] = None,
-    show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
+    show: Show = False,
 ) -> None:
     """Write one self-contained HTML page about a model, a campaign or a search for policies.
 
@@ -64,8 +64,7 @@ def kind_of(subject: str) -> str:
 
 
 def default_place(subject: str, kind: str) -> Path:
-    """``report.html`` in a folder; a file beside the subject with its name; for a database URL, a
-    file in the current folder."""
+    """``report.html`` in a folder, a file beside a file; for a URL, in the current folder."""
     if "://" in subject:
         return Path(f"{Path(urlsplit(subject).path).stem or 'campaign'}.html")
     path = Path(subject)

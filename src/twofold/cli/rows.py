@@ -1,6 +1,7 @@
 """The rows of a table for training or evaluation: inputs, outputs, weights, errors and groups."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,8 +71,7 @@ def read_inputs(
 
 
 def find_tables(path: Path, about: About) -> list[Path]:
-    """Find the files that a model was fitted to, beside the model or in the current folder, by name
-    and content."""
+    """The files that a model was fitted to, beside it or in the current folder, by content."""
     tables = []
     for name, digest in about.tables:
         places = [] if name in ("", ".", "..") else [path.parent / name, Path(name)]
@@ -85,22 +85,22 @@ def find_tables(path: Path, about: About) -> list[Path]:
     return tables
 
 
-def read_rows(table: Table, about: About) -> Rows:
-    """All rows of a model's table; ``places`` are its row numbers."""
+def read_rows(table: Table, about: About, start: int = 0) -> Rows:
+    """All rows of a model's table; ``places`` are its row numbers, counted from ``start``."""
     values, kept = read_values(table, about.columns, about.numbers, about.drop_missing)
     ends = np.cumsum([len(about.features), len(about.outputs), int(about.weight is not None)])
     x, y, weight, error = np.split(values, ends, axis=1)
     if len(about.outputs) == 1:
         y, error = y[:, 0], error[:, :1].reshape(-1)
     return Rows(
-        x, y, kept,
+        x, y, start + kept,
         weight[:, 0] if about.weight else None,
         error if about.errors else None,
-        read_groups(table, about.group)[kept] if about.group else None,
+        read_groups(table, about.group, start)[kept] if about.group else None,
     )  # fmt: skip
 
 
-def read_groups(table: Table, name: str) -> np.ndarray:
+def read_groups(table: Table, name: str, start: int) -> np.ndarray:
     """The group of each row: a label, or the day of a date; a row without a group forms its own."""
     check_names(table, [name])
     dates, texts = table.dates(name)
@@ -108,24 +108,21 @@ def read_groups(table: Table, name: str) -> np.ndarray:
         labels = [f"{one // DAY:.0f}" if np.isfinite(one) else "" for one in dates]
     else:
         labels = table.labels(name)
-    return np.array([label or f"row {row}" for row, label in enumerate(labels)])
+    return np.array([label or f"row {row}" for row, label in enumerate(labels, start)])
 
 
-def join_rows(parts: Sequence[Rows], sizes: Sequence[int]) -> Rows:
-    """Concatenate the rows of several tables of these sizes, with consecutive numbers."""
-    starts = np.cumsum([0, *sizes[:-1]])
-    parts = [
-        one._replace(places=one.places + start) for one, start in zip(parts, starts, strict=True)
-    ]
-    columns = zip(*parts, strict=True)
-    joined: Any = (None if values[0] is None else np.concatenate(values) for values in columns)
+def read_all(tables: Sequence[Table], about: About) -> Rows:
+    """All rows of a model's tables, one after another, with consecutive numbers."""
+    starts = accumulate(map(len, tables), initial=0)
+    parts = [read_rows(table, about, start) for table, start in zip(tables, starts, strict=False)]
+    columns: Any = zip(*parts, strict=True)
+    joined: Any = (None if one[0] is None else np.concatenate(one) for one in columns)
     return Rows(*joined)
 
 
 def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None]:
     """Training rows and held-out rows of a model's tables."""
-    share = about.held_out or 0.0
-    rows = join_rows([read_rows(one, about) for one in tables], [len(one) for one in tables])
+    rows, share = read_all(tables, about), about.held_out or 0.0
     if about.streamed:
         numbers = np.concatenate([one.rows for one in tables])
         held_out = draw_streamed(numbers[rows.places], share, about.seed)
@@ -142,9 +139,8 @@ def draw_held_out(
         names, numbers = np.unique(groups, return_inverse=True)
         most = len(names) - FEWEST_GROUPS
         if share and most < 1:
-            raise CommandError(
-                f"to hold groups out, more than {FEWEST_GROUPS} are needed, got {len(names)}"
-            )
+            sizes = f"more than {FEWEST_GROUPS} are needed, got {len(names)}"
+            raise CommandError(f"to hold groups out, {sizes}")
         chosen = min(max(round(share * len(names)), 1), most) if share else 0
         return draw_held_out(len(names), chosen / len(names), seed)[numbers]
     held_out = np.zeros(count, bool)

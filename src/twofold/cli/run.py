@@ -24,13 +24,8 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from twofold.cli.terminal import (
-    CommandError,
-    check_names,
-    name_unreadable,
-    print_json,
-    print_message,
-)
+from twofold.cli import terminal
+from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_message
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
 from twofold.tables import csv_text, write_table
@@ -131,7 +126,7 @@ class Run:
     def show(self, content: Any, *parts: Any) -> None:
         """Print a result as JSON, or as lines and tables (``terminal.to_table``)."""
         if self.as_json:
-            print_json(content)
+            terminal.print_json(content)
             return
         for part in parts:
             if isinstance(part, str):
@@ -144,7 +139,7 @@ class Run:
     def show_columns(self, out: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
         """Print columns as a JSON list of rows, or as CSV unless they were written to a file."""
         if self.as_json:
-            print_json(to_records(columns))
+            terminal.print_json(to_records(columns))
         elif out is None:
             print(csv_text(columns), end="")
 
@@ -154,13 +149,11 @@ class Run:
             write_table(out, columns)
         record = self.write(out)
         if out is not None:
-            print_message(
-                f"wrote {out}: {len(next(iter(columns.values())))} rows; record: {record}"
-            )
+            rows = len(next(iter(columns.values())))
+            print_message(f"wrote {out}: {rows} rows; record: {record}")
 
     def write(self, wrote: Path | None = None) -> Path:
-        """Write the record beside the output, or to the folder of runs; if that fails, print a
-        note."""
+        """Write the record beside the output, or to the folder of runs; a failure is a note."""
         path = self._place(wrote)
         text = json.dumps(self._document(wrote), indent=2, ensure_ascii=False) + "\n"
         try:
@@ -214,12 +207,9 @@ def hash_files(path: Path) -> str:
 
 
 def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[Any, Any]:
-    """What determines a result: options, and the content of input files, independent of their
-    names."""
-    effective = {
-        k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads
-    }
-    return effective, sorted(reads.values())
+    """What determines a result: options, and the content of input files without their names."""
+    used = {k: v for k, v in settings.items() if k not in WITHOUT_EFFECT and str(v) not in reads}
+    return used, sorted(reads.values())
 
 
 def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:

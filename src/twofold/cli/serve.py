@@ -18,15 +18,18 @@ from twofold.cli.guard import LOCAL, Guard
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError
 
+Place = Annotated[str, Argument(help="Campaign file, or a database URL.")]
+Show = Annotated[bool, Option("--open", help="Open the page in the browser.")]
+HOST = "Address to listen on; a non-local one requires a token."
+
 
 def serve(
     run: Run,
-    place: Annotated[str, Argument(help="Campaign file, or a database URL.")],
+    place: Place,
     port: Annotated[int, Option(help="Port of the page.", min=0, max=65535)] = 8765,
-    host: Annotated[str, Option(help="Address to listen on; a non-local one requires a token.")]
-    = LOCAL[0],
-    show: Annotated[bool, Option("--open", help="Open the page in the browser.")] = False,
-) -> None:  # fmt: skip
+    host: Annotated[str, Option(help=HOST)] = LOCAL[0],
+    show: Show = False,
+) -> None:
     """Serve a web page to record results and ask for proposals, until Ctrl-C.
 
     Example: twofold campaign serve oven.db --open

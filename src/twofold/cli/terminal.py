@@ -66,8 +66,7 @@ def to_table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str 
 
 
 def to_point_table(columns: Mapping[str, Sequence[str]], title: str = "") -> Any:
-    """A table of points; transposed, with one column per point, if it is too wide for a terminal
-    and has few points."""
+    """A table of points; with a column per point if there are few, and many names."""
     points = len(next(iter(columns.values())))
     if len(columns) <= WIDE or points > WIDE:
         return to_table(list(columns), list(zip(*columns.values(), strict=True)), title)
@@ -170,13 +169,10 @@ def build_regressor(
     settings, regressor = parse_settings(texts), base or BNNLVRegressor()
     parameters = [name for name in regressor.get_params(deep=False) if name not in NOT_FOR_FIT]
     try:
-        regressor.set_params(**{name: settings[name] for name in settings if name in parameters})
-        options = option_names(resolve_method(regressor.inference))
+        options = option_names(resolve_method(settings.get("inference", regressor.inference)))
         check_names(f"--{option}", settings, [*parameters, *options])
-        regressor.set_params(
-            **{f"inference__{name}": settings[name] for name in settings if name in options}
-        )
-        check_settings(regressor)
+        named = {n if n in parameters else f"inference__{n}": v for n, v in settings.items()}
+        check_settings(regressor.set_params(**named))
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
     return regressor

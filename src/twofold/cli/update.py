@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from twofold.cli import fitting, models
 from twofold.cli.fit import Force, ModelFile, check_model_place, finish
-from twofold.cli.rows import find_tables, read_rows, split_rows
+from twofold.cli.rows import find_tables, read_all, read_rows
 from twofold.cli.run import Run
 from twofold.cli.terminal import CommandError, print_message
 from twofold.tables import Table, read_table
@@ -61,17 +61,15 @@ def update(
 def _join(
     about: models.About, old: list[Path], data: Path, source: tuple[str, str], run: Run
 ) -> tuple[list[Table], models.About]:
-    """The tables to fit to and their description: only the new table if it contains the old
-    rows."""
+    """The tables to fit to, and their description; the new one alone if it has the old rows."""
     new = read_table(data)
     if not old:
         return [new], about._replace(tables=[source])
     tables = [read_table(path) for path in old]
-    before, _ = split_rows(tables, about._replace(held_out=0.0))
-    rows, count = read_rows(new, about), len(before.x)
-    known = [(path.name, run.reads(path)) for path in old]
-    contained = len(rows.x) >= count and np.array_equal(rows.x[:count], before.x)
-    print_message(f"{len(rows.x) - count * contained} new rows, {count} before")
+    before, rows = read_all(tables, about).x, read_rows(new, about).x
+    known, count = [(path.name, run.reads(path)) for path in old], len(before)
+    contained = len(rows) >= count and np.array_equal(rows[:count], before)
+    print_message(f"{len(rows) - count * contained} new rows, {count} before")
     if contained:
         return [new], about._replace(tables=[source])
     return [*tables, new], about._replace(tables=[*known, source])

@@ -27,9 +27,8 @@ def build(kind: type[T], content: Any, where: str) -> T:
         fits, values[name] = _convert(value, hints.get(name))
         if not fits:
             wanted = hints[name] if get_origin(hints[name]) else hints[name].__name__
-            raise FileFormatError(
-                f"{name!r} of its {where} must be {wanted}, got {shorten(value)}; {RESTORE}"
-            )
+            problem = f"must be {wanted}, got {shorten(value)}; {RESTORE}"
+            raise FileFormatError(f"{name!r} of its {where} {problem}")
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:

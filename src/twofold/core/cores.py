@@ -19,8 +19,7 @@ MOST_CORES = 4  # for each entry; with more, operations that are divided may use
 
 
 class Portion(NamedTuple):
-    """Consecutive entries of a batch axis, and how many of them overlap with the previous
-    portion."""
+    """Consecutive entries of a batch axis, and how many the previous portion has too."""
 
     rows: slice
     repeated: int
@@ -66,10 +65,8 @@ def describe_portion(tree: Any, portions: Sequence[Portion]) -> Any:
     """Shapes of a portion, for compilation; the tree itself if there is a single portion."""
     if len(portions) == 1:
         return tree
-    length = portions[0].length
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct((length, *leaf.shape[1:]), leaf.dtype), tree
-    )
+    rows = portions[0].length
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), tree)
 
 
 def join(parts: Sequence[Any], portions: Sequence[Portion], axis: int = 0) -> Any:

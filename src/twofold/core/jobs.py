@@ -92,8 +92,7 @@ def run_jobs(
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> str:
-    """A job's result as JSON, converted where the job runs: a result that is not JSON is a failed
-    job."""
+    """A job's result as JSON, converted where the job runs; any other result is a failure."""
     result = function(*arguments)
     try:
         return json.dumps(result)
@@ -113,8 +112,7 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """Run as Ray tasks, which are retried if their worker dies but not if they raise an
-    exception."""
+    """Run as Ray tasks, retried if their worker dies but not if they raise an exception."""
     if not jobs:
         return
     ray = _connect()
@@ -178,10 +176,8 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     """Files that store the results of jobs."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal, remedy = (
-            f"the result of job {job.name!r} can only be stored if its",
-            "give no folder",
-        )
+        refusal = f"the result of job {job.name!r} can only be stored if its"
+        remedy = "give no folder"
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
             raise ValueError(
@@ -222,6 +218,4 @@ def _keep(file: WorkFile, name: str, result: str) -> None:
         file.write({}, {"name": name, "result": result})
     except OSError as error:
         problem = f"the result of job {name!r} could not be stored ({error})"
-        warnings.warn(
-            f"{problem}; it will be computed again next time", RuntimeWarning, stacklevel=3
-        )
+        warnings.warn(f"{problem}; next time it is computed again", RuntimeWarning, stacklevel=3)

@@ -41,8 +41,7 @@ def physical() -> int:
 def refuse_beyond(
     needed: float, what: str, remedy: str, surely: float = SURELY, limit: int | None = None
 ) -> None:
-    """Raise if ``needed`` exceeds ``surely`` times the ``limit`` (None: available memory); warn if
-    it exceeds the limit."""
+    """Warn beyond the ``limit`` (None: available memory), raise beyond ``surely`` times it."""
     limit = available() if limit is None else limit
     there, wanted = (f"{number / 2**30:,.1f} GiB" for number in (limit, needed))
     sentence = f"{what} needs about {wanted} of memory, but only {there} are available; {remedy}"

@@ -34,10 +34,17 @@ FilePath: TypeAlias = str | os.PathLike[str]
 T = TypeVar("T")
 # Exceptions that unexpected content can cause.
 UNFIT = TypeError, ValueError, LookupError, AttributeError, ArithmeticError
-try:
-    LIBRARY_VERSION = importlib.metadata.version("twofold")
-except importlib.metadata.PackageNotFoundError:
-    LIBRARY_VERSION = "unknown"
+
+
+def version_of(package: str, otherwise: str = "not installed") -> str:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return otherwise
+
+
+LIBRARY_VERSION = version_of("twofold", "unknown")
 
 
 class FileFormatError(ValueError):
@@ -296,13 +303,7 @@ def read_claim(path: FilePath) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that affect results."""
-    result = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            result[library] = importlib.metadata.version(library)
-        except ImportError:
-            result[library] = "not installed"
-    return result
+    return {"python": platform.python_version()} | {one: version_of(one) for one in LIBRARIES}
 
 
 def device() -> str:

@@ -114,8 +114,7 @@ def cut(mesh: Mesh | None, tree: Any, entries: int) -> Any:
 
 
 def agreed(value: int) -> int:
-    """The largest value over all processes, so that they agree although their clocks and signals
-    differ."""
+    """The largest value over all processes, whose clocks and signals differ."""
     if jax.process_count() == 1:
         return value
     return int(multihost_utils.process_allgather(np.int32(value)).max())
@@ -130,10 +129,9 @@ def divided(
     """``function`` run by all devices, each on its share of the sharded arguments."""
     if mesh is None:
         return function
+    specs: Any = {"in_specs": tuple(shared), "out_specs": results}
     # The check would reject loops whose initial values are constants, as all loops here do.
-    return jax.shard_map(
-        function, mesh=mesh, in_specs=tuple(shared), out_specs=results, check_vma=False
-    )
+    return jax.shard_map(function, mesh=mesh, **specs, check_vma=False)
 
 
 def by_rows(

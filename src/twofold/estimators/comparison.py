@@ -27,8 +27,7 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``better`` or ``worse`` if one score is significant and the other does not contradict it,
-        else ``unclear``."""
+        """``better`` or ``worse``; ``unclear`` if no score is significant, or they disagree."""
         pairs = (self.gain, self.gain_error), (self.crps_gain, self.crps_gain_error)
         signs = {int(np.sign(mean)) for mean, error in pairs if abs(mean) > SURE * error} - {0}
         return {frozenset({1}): "better", frozenset({-1}): "worse"}.get(frozenset(signs), "unclear")
@@ -75,8 +74,7 @@ def compare_held_out(
 def compare_gains(
     gains: np.ndarray, crps: np.ndarray, linear_crps: np.ndarray, weight: np.ndarray | None = None
 ) -> Comparison:
-    """Compare by the gain in log-likelihood of each row, and by the CRPS ``[N, O]`` of both
-    models."""
+    """Compare by the gain in log-likelihood of each row, and by CRPS ``[N, O]``."""
     shares = ((linear_crps - crps) / linear_crps.mean(axis=0)).mean(axis=1)
     summaries = summarise(gains), summarise(weigh_scores(shares, weight))
     return Comparison(*(number for one in summaries for number in one[:2]))

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,18 +13,13 @@ from sklearn.utils import check_random_state
 
 from twofold.core import memory, persistence
 from twofold.core.numerics import Padded, Standardizer, key_of, pad, padded_size
+from twofold.estimators import validation
+from twofold.estimators.members import Task, pick
 from twofold.estimators.out_of_bag import compare_out_of_bag
 from twofold.estimators.staged import fit_staged
 from twofold.estimators.storage import About, judge, plain_settings, store, warn
-from twofold.estimators.training import Checkpoint, InterruptedFitWarning, Plan, train
-from twofold.estimators.validation import (
-    FORMS,
-    RowFacts,
-    check_row_facts,
-    check_settings,
-    check_training_data,
-    refuse_huge,
-)
+from twofold.estimators.training import KEPT, Checkpoint, InterruptedFitWarning, Plan, train
+from twofold.estimators.validation import FORMS, RowFacts, check_row_facts, check_training_data
 from twofold.inference.ensemble import UPDATES, Network
 from twofold.inference.langevin import STEPS, Langevin
 from twofold.inference.loop import Setup
@@ -40,6 +35,52 @@ SMALL_TABLE, LARGE_TABLE = 200, 3_000
 FLOOR_OF_REPEATED = 2.0**-5
 REPEATED, FEW_REPEATS = 0.05, 5
 NO_FLOOR = 2.0**-30
+
+
+class JointFit(NamedTuple):
+    """Estimators that are fitted together, and the method, data and number of rows of each."""
+
+    estimators: Sequence[Regressor]
+    methods: Sequence[Method]
+    abouts: Sequence[About]
+    sizes: np.ndarray
+
+    def make_keys(self) -> jax.Array:
+        """One key for each run; the runs of one estimator differ."""
+        runs = self.methods[0].runs
+        keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in self.abouts])
+        numbers = jnp.tile(jnp.arange(runs), len(keys))
+        return keys if runs == 1 else jax.vmap(jax.random.fold_in)(jnp.repeat(keys, runs), numbers)
+
+    def make_checkpoint(
+        self, epochs: int, stage: str = "", starts: Sequence[Network] | None = None
+    ) -> Checkpoint | None:
+        """The checkpoint of a run or stage, with its identity."""
+        first, method = self.estimators[0], self.methods[0]
+        if first.checkpoint is None:
+            return None
+        settings = plain_settings(first, self.abouts[0].seed)
+        identity = {name: settings[name] for name in TRAINING} | to_mapping(method)
+        identity |= {name: settings[name] for name in FORMS if name in settings}
+        identity |= {name: [getattr(m, name) for m in self.methods] for name in method.differing}
+        identity["epochs"] = int(epochs)
+        identity["seed"] = [about.seed for about in self.abouts]
+        identity["data"] = [about.fingerprint for about in self.abouts]
+        if starts is not None:
+            identity["start"] = [persistence.fingerprint(*map(np.asarray, one)) for one in starts]
+        path = first.checkpoint
+        if stage:
+            identity["stage"] = stage
+            path = f"{path}.{re.sub('[^a-z0-9]+', '-', stage)}"
+        return Checkpoint(path, first.checkpoint_seconds, identity)
+
+    def find_earlier(self, model: BNNLV) -> list[Network] | None:
+        """Final states of earlier fits, if all can go on with the same number of latent inputs."""
+        earlier = [_earlier_fit(one, self.methods[0], model) for one in self.estimators]
+        starts = [start for start in earlier if start is not None]
+        if len(starts) < len(earlier):
+            return None
+        return starts if len({one.model_.latents for one in self.estimators}) == 1 else None
 
 
 def fit_many(
@@ -85,33 +126,28 @@ def fit_many(
         room, rows_of_all = padded_size(rows), zip(xs, ys, weights, errors, strict=True)
         padded = [pad(x, y, room, dtype, weight, error) for x, y, weight, error in rows_of_all]
         data = jax.tree.map(lambda *leaves: np.stack(leaves), *padded)
+        joint = JointFit(estimators, methods, abouts, sizes)
         if methods[0].staged:
-            own_groups = [fact.groups for fact in facts]
-            _fit_in_stages(estimators, methods, abouts, sizes, data, own_groups)
-            return list(estimators)
-        problems = methods[0].problems(methods, data)
-        fit_prepared(estimators, methods, abouts, sizes, problems, lambda: padded)
+            _fit_in_stages(joint, data, [fact.groups for fact in facts])
+        else:
+            fit_prepared(joint, methods[0].problems(methods, data), lambda: padded)
     return list(estimators)
 
 
 def fit_prepared(
-    estimators: Sequence[Regressor],
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    sizes: np.ndarray,
+    joint: JointFit,
     problems: Any,
     read: Callable[[], Sequence[Padded]],
     unit: str | None = None,
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
     results; ``read`` returns the data of a member, or some of them, for diagnostics."""
-    first, method = estimators[0], methods[0]
-    setup, runs = method.set_up(abouts[0].model, sizes, first.dtype), method.runs
-    checkpoint = _checkpoint(first, methods, abouts, setup.epochs)
-    batches = np.repeat(setup.batches, runs)
+    estimators, (method, *_), abouts, sizes = joint
+    first, runs = estimators[0], method.runs
+    setup = method.set_up(abouts[0].model, sizes, first.dtype)
+    checkpoint, batches = joint.make_checkpoint(setup.epochs), np.repeat(setup.batches, runs)
     plan = Plan(setup.epochs, batches, unit or setup.unit, first.verbose, checkpoint)
-    keys = _training_keys(abouts, runs)
-    outcome = train(setup.algorithm, keys, problems, setup.schedule, plan, runs)
+    outcome = train(setup.algorithm, joint.make_keys(), problems, setup.schedule, plan, runs)
     # Slice on the host: thousands of small slices on a device take longer than the fits.
     all_states = jax.device_get(outcome.states)
     for i, (estimator, about, data) in enumerate(zip(estimators, abouts, read(), strict=True)):
@@ -124,28 +160,20 @@ def fit_prepared(
     warn(estimators)
 
 
-def _fit_in_stages(
-    estimators: Sequence[Regressor],
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    sizes: np.ndarray,
-    data: Padded,
-    groups: Sequence[np.ndarray | None],
-) -> None:
+def _fit_in_stages(joint: JointFit, data: Padded, groups: Sequence[np.ndarray | None]) -> None:
     """Fit with a method that selects the model and the length of the run on held-out rows."""
-    first, method = estimators[0], methods[0]
+    estimators, (method, *_), abouts, sizes = joint
+    first = estimators[0]
 
     def train_stage(name: str, title: str, model: BNNLV, setup: Setup, keys: Any, problems: Any):
         stage = f"{name}, latent_dim={model.latents}"
-        checkpoint = _checkpoint(first, methods, abouts, setup.epochs, stage, starts)
+        checkpoint = joint.make_checkpoint(setup.epochs, stage, starts)
         batches, updates = np.ones(len(keys), int), UPDATES if name == "members" else STEPS
-        plan = Plan(setup.epochs, batches, setup.unit, first.verbose, checkpoint, title)
-        plan = plan._replace(updates=updates)
+        steps = setup.epochs, batches, setup.unit
+        plan = Plan(*steps, first.verbose, checkpoint, title, updates=updates)
         outcome = train(setup.algorithm, keys, problems, setup.schedule, plan)
         if outcome.stopped and outcome.epoch == setup.epochs:
-            sentence = (
-                "stopped by Ctrl-C between two stages; the model keeps the state reached so far"
-            )
+            sentence = f"stopped by Ctrl-C between two stages; {KEPT}"
             warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
         return outcome
 
@@ -156,34 +184,21 @@ def _fit_in_stages(
     models = [model]
     if first.latent_dim == "auto":
         models = [replace(model, latents=0, latent_levels=0), model]
-    keys, seeds = _training_keys(abouts, method.runs), [about.seed for about in abouts]
-    starts = _earlier_fits(estimators, method, model)
+    starts = joint.find_earlier(model)
     if starts is not None:
         models = [replace(first.model_, noise_floor=floor)]
-    fits = fit_staged(method, models, data, seeds, keys, train_stage, starts, groups)
+    task = Task(method, data, joint.make_keys(), train_stage)
+    fits = fit_staged(task, models, [about.seed for about in abouts], starts, groups)
     for i, (estimator, about, staged) in enumerate(zip(estimators, abouts, fits, strict=True)):
-        data_set = jax.tree.map(lambda leaf, i=i: leaf[i], data)
+        data_set = pick(data, i)
         score = staged.result.out_of_bag
         shift = float(np.log(about.y_standardizer.scale).sum())
         score = score._replace(score=score.score - shift) if score.rows else None
         fitted = judge(staged.model, staged.result._replace(out_of_bag=score), data_set)
-        fitted["energies"] = staged.energies
-        fitted["comparison"] = compare_out_of_bag(
-            staged.model, staged.held_out, data_set, groups[i]
-        )
-        store(estimator, about._asdict() | {"model": staged.model} | fitted)
+        comparison = compare_out_of_bag(staged.model, staged.held_out, data_set, groups[i])
+        fitted |= {"energies": staged.energies, "comparison": comparison, "model": staged.model}
+        store(estimator, about._asdict() | fitted)
     warn(estimators)
-
-
-def _earlier_fits(
-    estimators: Sequence[Regressor], method: Method, model: BNNLV
-) -> list[Network] | None:
-    """Final states of the earlier fits of all estimators, if all can be continued and have the same
-    number of latent inputs."""
-    earlier = [_earlier_fit(estimator, method, model) for estimator in estimators]
-    starts = [start for start in earlier if start is not None]
-    same = len(starts) == len(earlier) and len({one.model_.latents for one in estimators}) == 1
-    return starts if same else None
 
 
 def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network | None:
@@ -204,8 +219,7 @@ def _earlier_fit(estimator: Regressor, method: Method, model: BNNLV) -> Network 
 
 
 def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int = 1) -> None:
-    """Refuse a fit whose largest arrays exceed the memory, before allocating them; compiled
-    programs are checked separately before they run."""
+    """Refuse a fit whose largest arrays exceed the memory, before allocating them."""
     options = {name: getattr(method, name) for name in option_names(method)}
     room = padded_size(rows)
     numbers = room * (model.inputs + model.outputs) + model.num_weights
@@ -221,23 +235,11 @@ def check_memory(method: Method, model: BNNLV, rows: int, dtype: str, fits: int 
     )
 
 
-def _training_keys(abouts: Sequence[About], runs: int) -> jax.Array:
-    """One key for each run; the runs of one member differ."""
-    keys = jnp.stack([key_of(about.seed, TRAINING_STREAM) for about in abouts])
-    if runs == 1:
-        return keys
-    return jax.vmap(jax.random.fold_in)(
-        jnp.repeat(keys, runs), jnp.tile(jnp.arange(runs), len(keys))
-    )
-
-
 def _fill(given: Sequence[Any], otherwise: Sequence[np.ndarray]) -> Sequence[Any]:
     """Replace missing arrays by defaults, unless all are missing."""
     if all(array is None for array in given):
         return given
-    return [
-        other if array is None else array for array, other in zip(given, otherwise, strict=True)
-    ]
+    return [default if one is None else one for one, default in zip(given, otherwise, strict=True)]
 
 
 def _check_members(
@@ -258,7 +260,7 @@ def _check_members(
         raise ValueError("estimators must be different objects; use sklearn.base.clone")
     settings = []
     for estimator in estimators:
-        check_settings(estimator)
+        validation.check_settings(estimator)
         options = estimator.get_params(deep=False) | {"inference": None}
         settings.append(options | to_mapping(estimator.inference))
     free = {"random_state", *resolve_method(estimators[0].inference).differing}
@@ -330,21 +332,19 @@ def about_data(
     rows: int,
 ) -> About:
     """Model and seed of an estimator, from summaries of its data."""
-    refuse_huge("X", of_x.scale)
-    refuse_huge("y", of_y.scale)
+    validation.refuse_huge("X", of_x.scale)
+    validation.refuse_huge("y", of_y.scale)
     method: Any = resolve_method(estimator.inference)
-    inputs, form = len(of_x.mean), method.form
-    varying = {"auto": form == "varying"}  # values of "auto" that go beyond the paper
-    beyond = {
-        name: varying.get(getattr(estimator, name), getattr(estimator, name) == forms[1])
-        for name, forms in FORMS.items()
-    }
+    inputs, varying = len(of_x.mean), method.form == "varying"
+    chosen = {name: getattr(estimator, name) for name in FORMS}
+    # Which settings go beyond the paper.
+    beyond = {n: varying if v == "auto" else v == FORMS[n][1] for n, v in chosen.items()}
     latents = 1 if estimator.latent_dim == "auto" else int(estimator.latent_dim)
     levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
         inputs=inputs,
         outputs=len(of_y.mean),
-        hidden=hidden_sizes(estimator.hidden_layer_sizes, form == "varying", rows, inputs),
+        hidden=hidden_sizes(estimator.hidden_layer_sizes, varying, rows, inputs),
         latents=latents,
         latent_levels=levels,
         weight_variance=float(estimator.weight_variance),
@@ -356,29 +356,3 @@ def about_data(
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
     return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
-
-
-def _checkpoint(
-    first: Regressor,
-    methods: Sequence[Method],
-    abouts: Sequence[About],
-    epochs: int,
-    stage: str = "",
-    starts: Sequence[Network] | None = None,
-) -> Checkpoint | None:
-    """The checkpoint of a run or stage, with its identity."""
-    if first.checkpoint is None:
-        return None
-    settings = plain_settings(first, abouts[0].seed)
-    identity = {name: settings[name] for name in TRAINING} | to_mapping(methods[0])
-    identity |= {name: settings[name] for name in FORMS if name in settings}
-    identity |= {name: [getattr(m, name) for m in methods] for name in methods[0].differing}
-    identity["epochs"] = int(epochs)
-    identity["seed"] = [about.seed for about in abouts]
-    identity["data"] = [about.fingerprint for about in abouts]
-    if starts is not None:
-        identity["start"] = [persistence.fingerprint(*map(np.asarray, start)) for start in starts]
-    if not stage:
-        return Checkpoint(first.checkpoint, first.checkpoint_seconds, identity)
-    path = f"{first.checkpoint}.{re.sub('[^a-z0-9]+', '-', stage)}"
-    return Checkpoint(path, first.checkpoint_seconds, identity | {"stage": stage})

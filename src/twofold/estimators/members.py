@@ -11,9 +11,27 @@ from twofold.estimators.mixing import score_mixture
 from twofold.estimators.training import Outcome
 from twofold.inference import ensemble
 from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, Share
+from twofold.inference.langevin import Langevin
 from twofold.model.spec import BNNLV
 
-Train = Callable[..., Outcome]
+
+class Task(NamedTuple):
+    """What every stage of a fit needs: method, data sets, a key for each run, and how to train."""
+
+    method: Any
+    data: Padded
+    keys: Any
+    train: Callable[..., Outcome]
+
+    @property
+    def ensemble(self) -> Ensemble:
+        """The method of the members."""
+        return self.method.members if isinstance(self.method, Langevin) else self.method
+
+    def of(self, group: Sequence[int]) -> "Task":
+        """The task for some of the data sets."""
+        keys = self.keys.reshape(-1, self.method.runs)[np.array(group)].reshape(-1)
+        return self._replace(data=pick(self.data, list(group)), keys=keys)
 
 
 class Members(NamedTuple):
@@ -34,8 +52,7 @@ class Members(NamedTuple):
 def score_rows(
     nodes: int, members: Members, draws: Network, data: Padded, *roles: int
 ) -> np.ndarray:
-    """Log-density of each row, predicted by the members or chains for which it has one of the
-    roles."""
+    """Log-density of each row, predicted by those for which it has one of the roles."""
     held_out = members.held_out(*roles)
     log_densities = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     scores = np.asarray(log_densities, np.float64)[: int(data.size)]
@@ -60,27 +77,23 @@ def row_weights(data: Padded) -> np.ndarray | None:
 
 
 def fit_members(
-    method: Ensemble,
-    model: BNNLV,
-    data: Padded,
-    roles: Sequence[np.ndarray],
-    keys: Any,
-    train: Train,
+    task: Task, model: BNNLV, roles: Sequence[np.ndarray]
 ) -> tuple[list[Members], bool]:
     """The members of each data set, and whether Ctrl-C ended their run."""
+    method, data = task.ensemble, task.data
     runs, dtype = method.runs, str(data.x.dtype)
     setup = method.set_up(model, np.asarray(data.size), dtype)
-    start = jax.device_get(ensemble.draw_starts(model, dtype, keys))
+    start = jax.device_get(ensemble.draw_starts(model, dtype, task.keys))
     role: Any = np.concatenate(roles)
     order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
     share = Share(repeat(data, runs), role, order, start)
     title = "fitting with a latent input" if model.latents else "fitting"
-    outcome = train("members", title, model, setup, keys, share)
+    outcome = task.train("members", title, model, setup, task.keys, share)
     states = jax.device_get(outcome.states)
     fitted = []
     for index in range(len(roles)):
         member = slice(index * runs, (index + 1) * runs)
-        best = jax.tree.map(lambda leaf, member=member: leaf[member], states.best)
+        best = pick(states.best, member)
         # When the run ended depends on the clock; energies after a member's last change are
         # dropped.
         last = 1 + int(np.max(states.best_epoch[member]))
@@ -95,9 +108,9 @@ def add_draw_axis(network: Network) -> Network:
     return jax.tree.map(lambda leaf: leaf[:, None], network)
 
 
-def pick(data: Padded, index: int | list[int]) -> Padded:
-    """One of several data sets, or some of them."""
-    return jax.tree.map(lambda leaf: leaf[index], data)
+def pick(tree: Any, index: int | list[int] | slice) -> Any:
+    """One of several data sets, or some of them; or of other entries of a leading axis."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def repeat(data: Padded, times: int) -> Padded:

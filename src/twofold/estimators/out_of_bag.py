@@ -54,8 +54,7 @@ def sample_held_out(
 def compare_out_of_bag(
     model: BNNLV, held_out: HeldOut, data: Padded, groups: np.ndarray | None
 ) -> Comparison | None:
-    """Compare held-out predictions with a cross-validated linear model, row by row; None if there
-    are too few rows."""
+    """Compare with a cross-validated linear model, row by row; None if there are too few rows."""
     count = int(data.size)
     x, y = (np.asarray(part[:count], np.float64) for part in (data.x, data.y))
     weight = None if data.weight is None else np.asarray(data.weight[:count], np.float64)

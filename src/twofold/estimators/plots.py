@@ -10,21 +10,21 @@ class Plots:
 
     def plot_prediction(self, X: Any, y: Any = None, **options: Any) -> Any:
         """Median and bands along one ``feature``."""
-        return self._plot("plot_prediction", X, y, options)
+        return _home().plot_prediction(self, X, y, **options)
 
     def plot_split(self, X: Any, **options: Any) -> Any:
         """Total and aleatoric entropy along one ``feature``; the gap is the epistemic part."""
-        return self._plot("plot_split", X, options)
+        return _home().plot_split(self, X, **options)
 
     def plot_measured(self, X: Any, y: Any, **options: Any) -> Any:
         """Predicted medians and intervals against measured values."""
-        return self._plot("plot_measured", X, y, options)
+        return _home().plot_measured(self, X, y, **options)
 
     def plot_calibration(self, X: Any, y: Any, **options: Any) -> Any:
         """Observed against nominal coverage of intervals."""
-        return self._plot("plot_calibration", X, y, options)
+        return _home().plot_calibration(self, X, y, **options)
 
-    def _plot(self, name: str, *given: Any) -> Any:
-        *arguments, options = given
-        # Imported late: reports import estimators, and only plots need matplotlib.
-        return getattr(import_module("twofold.report.plots"), name)(self, *arguments, **options)
+
+def _home() -> Any:
+    """Imported late: reports import estimators, and only plots need matplotlib."""
+    return import_module("twofold.report.plots")

@@ -174,9 +174,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         """Change settings; ``inference__alpha=0.5`` changes an option of the method."""
         prefix = "inference__"
         settings = {name: value for name, value in params.items() if not name.startswith(prefix)}
-        options = {
-            name.removeprefix(prefix): params[name] for name in params if name not in settings
-        }
+        options = {n.removeprefix(prefix): params[n] for n in params if n not in settings}
         super().set_params(**settings)
         if options:
             self.inference = replace_options(resolve_method(self.inference), options)
@@ -225,8 +223,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return mean, self._shaped(deviation * self.y_standardizer_.scale)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper end of the central interval that contains y with probability
-        ``coverage``."""
+        """Ends of the central interval that contains y with probability ``coverage``."""
         tail = 0.5 * (1.0 - number("(0, 1)")("coverage", coverage))
         low, high = np.moveaxis(self._quantiles(X, [tail, 1.0 - tail]), -1, 0)
         return low, high
@@ -252,8 +249,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return values[..., 0] if self.y_ndim_ == 1 else values
 
     def log_likelihood(self, X: Any, y: Any, y_error: Any = None) -> np.ndarray:
-        """``log p(y | x)`` of each row, joint over outputs, in raw units, ``[N]``; ``y_error`` as
-        for ``fit``."""
+        """``log p(y | x)`` ``[N]``, joint over outputs, raw units; ``y_error`` as for ``fit``."""
         x = self._standardised(X)
         targets = check_outputs(y, len(x), self.model_.outputs)
         error = np.zeros_like(targets)
@@ -329,8 +325,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         return self._shaped(values)
 
     def _by_row(self, function: Any, *columns: np.ndarray, shared: Sequence[Any] = ()) -> Any:
-        """Apply ``function(model, nested draws, *shared, *rows)`` in chunks of rows, to bound
-        memory."""
+        """Apply ``function(model, nested draws, *shared, *rows)`` in chunks, to bound memory."""
         draws = self.n_weight_draws, self.n_latent_draws
         with self._work("predicting", len(columns[0]), *draws) as (posterior, limit, on_progress):
             key = key_of(self.seed_, PREDICTION_STREAM)

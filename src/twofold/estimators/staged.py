@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core.memory import TooLargeError
-from twofold.core.numerics import Padded
 from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
 from twofold.estimators.members import (
     Members,
-    Train,
+    Task,
     add_draw_axis,
     fit_members,
     pick,
@@ -33,7 +32,7 @@ from twofold.estimators.stages import (
     warn_if_unfinished,
 )
 from twofold.inference import ensemble, loop
-from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, summarise
+from twofold.inference.ensemble import SCORE, STOP, Network, summarise
 from twofold.inference.langevin import Langevin
 from twofold.inference.loop import Result
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -52,28 +51,19 @@ class Staged(NamedTuple):
 class Fits:
     """Parallel fits of several data sets through all stages; ``stopped`` by Ctrl-C."""
 
-    method: Any
-    quick: Ensemble
-    data: Padded
-    keys: Any
-    train: Train
+    task: Task
     roles: list[np.ndarray]
     chosen: list[Members]
     chains: list[StageResult | None]
     stopped: bool = False
 
-    def of(self, group: Sequence[int]) -> tuple[Padded, Any]:
-        """Data and keys of some data sets."""
-        keys = self.keys.reshape(-1, self.method.runs)[np.array(group)]
-        return pick(self.data, list(group)), keys.reshape(-1)
-
     def begin(self, group: Sequence[int]) -> None:
         """Start the chains of a group of data sets that share a model."""
-        if self.stopped or not group or not isinstance(self.method, Langevin):
+        if self.stopped or not group or not isinstance(self.task.method, Langevin):
             return
-        members, (data, keys) = [self.chosen[i] for i in group], self.of(group)
         try:
-            begun, self.stopped = begin_chains(self.method, members, data, keys, self.train)
+            members = [self.chosen[i] for i in group]
+            begun, self.stopped = begin_chains(self.task.of(group), members)
         except TooLargeError as error:
             sentence = f"{error}; the ensemble is kept as it is, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=6)
@@ -88,12 +78,12 @@ class Fits:
         tried, helped = [], []
         for index, (members, chain) in enumerate(zip(self.chosen, self.chains, strict=True)):
             networks = members.best if chain is None else chain.start
-            if latent_evidence(members, networks, pick(self.data, index)) < SIGNIFICANT:
+            if latent_evidence(members, networks, pick(self.task.data, index)) < SIGNIFICANT:
                 tried.append(index)
         if not tried:
             return
-        roles, (data, keys) = [self.roles[i] for i in tried], self.of(tried)
-        fitted, self.stopped = fit_members(self.quick, model, data, roles, keys, self.train)
+        roles = [self.roles[i] for i in tried]
+        fitted, self.stopped = fit_members(self.task.of(tried), model, roles)
         for index, latent in zip(tried, fitted, strict=True):
             chain = self.chains[index]
             before = self.chosen[index].scores if chain is None else chain.fair_scores
@@ -108,23 +98,17 @@ class Fits:
         begun = {i: chain for i, (m, chain) in pairs if m.model == model and chain is not None}
         if self.stopped or not begun:
             return
-        members, (data, keys) = [self.chosen[i] for i in begun], self.of(list(begun))
-        chains = list(begun.values())
+        members, chains = [self.chosen[i] for i in begun], list(begun.values())
         last = LAST_STAGE, max(chain.steps for chain in chains)
-        finished, self.stopped = run_stage(
-            self.method, members, chains, data, keys, self.train, *last
-        )
+        finished, self.stopped = run_stage(self.task.of(list(begun)), members, chains, *last)
         for index, chain in zip(begun, finished, strict=True):
             self.chains[index] = chain
 
 
 def fit_staged(
-    method: Any,
+    task: Task,
     models: Sequence[BNNLV],
-    data: Padded,
     seeds: Sequence[int],
-    keys: Any,
-    train: Train,
     starts: Sequence[Network] | None = None,
     groups: Sequence[np.ndarray | None] | None = None,
 ) -> list[Staged]:
@@ -135,29 +119,28 @@ def fit_staged(
     earlier fit of the same model, from which chains continue. ``groups`` labels the rows of each
     data set that are held out together.
     """
-    quick, runs = method.members if isinstance(method, Langevin) else method, method.runs
-    room = data.x.shape[1]
+    method, runs, room, sizes = task.method, task.method.runs, task.data.x.shape[1], task.data.size
     roles = [
-        ensemble.deal_roles(seed, runs, quick.folds, int(rows), room, group)
-        for seed, rows, group in zip(seeds, data.size, groups or [None] * len(seeds), strict=True)
+        ensemble.deal_roles(seed, runs, task.ensemble.folds, int(rows), room, group)
+        for seed, rows, group in zip(seeds, sizes, groups or [None] * len(seeds), strict=True)
     ]
     stopped = False
     if starts is None:
-        chosen, stopped = fit_members(quick, models[0], data, roles, keys, train)
+        chosen, stopped = fit_members(task, models[0], roles)
     else:
         unscored = np.empty(0), np.empty((0, runs))
         chosen = [Members(models[0], *p, *unscored) for p in zip(starts, roles, strict=True)]
     not_begun: list[StageResult | None] = [None for _ in seeds]
-    fits = Fits(method, quick, data, keys, train, roles, chosen, not_begun, stopped)
+    fits = Fits(task, roles, chosen, not_begun, stopped)
     fits.begin(range(len(seeds)))
     for latent in models[1:]:
         fits.try_latent(latent)
     for model in models:
         fits.finish(model)
     if isinstance(method, Langevin) and not fits.stopped:
-        warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(data.size)))
+        warn_if_unfinished(method, fits.chosen, fits.chains, int(np.max(sizes)))
     return [
-        _summarise(method, members, chain, pick(data, index))
+        _summarise(method, members, chain, pick(task.data, index))
         for index, (members, chain) in enumerate(zip(fits.chosen, fits.chains, strict=True))
     ]
 

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from twofold.core.numerics import Padded
-from twofold.estimators.members import Members, Train, add_draw_axis, join, pick, repeat, score_rows
+from twofold.estimators.members import Members, Task, add_draw_axis, join, pick, repeat, score_rows
 from twofold.inference import langevin
 from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, summarise
 from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
@@ -36,28 +35,22 @@ class StageResult(NamedTuple):
 
 
 def run_stage(
-    method: Langevin,
-    members: Sequence[Members],
-    chains: Sequence[StageResult],
-    data: Padded,
-    keys: Any,
-    train: Train,
-    number: int,
-    steps: int,
+    task: Task, members: Sequence[Members], chains: Sequence[StageResult], number: int, steps: int
 ) -> tuple[list[StageResult], bool]:
     """Run one more stage of the chains of data sets that share a model (the last stage uses all
     rows); also returns whether Ctrl-C ended it."""
+    method: Langevin = task.method
     model, runs = members[0].model, method.chains
     settings = method.nodes, method.samples, method.energy_error, method.adjusted
     config, last = langevin.Config(model, *settings), number == LAST_STAGE
     roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
     counted: Any = np.concatenate([one.held_out(*roles) for one in members])
     start = join([one.start for one in chains])
-    walk = Walk(repeat(data, runs), counted, start, join([one.step_size for one in chains]))
-    own_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number)
+    walk = Walk(repeat(task.data, runs), counted, start, join([one.step_size for one in chains]))
+    keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(task.keys, number)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
     name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
-    outcome = train(name, f"sampling, {title}", model, setup, own_keys, walk)
+    outcome = task.train(name, f"sampling, {title}", model, setup, keys, walk)
     if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
         return list(chains), True  # draws are kept from the middle of a stage on
     results = []
@@ -68,29 +61,26 @@ def run_stage(
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
         scores = before.scores, before.fair_scores, before.scored
         if not last:
-            score = partial(score_rows, method.nodes, member, draws, pick(data, index))
+            score = partial(score_rows, method.nodes, member, draws, pick(task.data, index))
             scores = score(STOP, SCORE), score(SCORE), draws
-        results.append(
-            StageResult(end, np.exp(states.log_step), draws, *scores, before.steps, before.gain)
-        )
+        kept = draws, *scores, before.steps, before.gain
+        results.append(StageResult(end, np.exp(states.log_step), *kept))
     return results, outcome.stopped
 
 
-def begin_chains(
-    method: Langevin, members: Sequence[Members], data: Padded, keys: Any, train: Train
-) -> tuple[list[StageResult | None], bool]:
+def begin_chains(task: Task, members: Sequence[Members]) -> tuple[list[StageResult | None], bool]:
     """Chains on the rows that the members trained on, extended while held-out scores improve; None
     if the scores are worse than those of the members. A start without scores has seen all rows, and
     is not a baseline."""
-    stages = method.stages(members[0].model, int(np.max(data.size)))
-    first = np.full(method.chains, FIRST_STEP, data.x.dtype)
+    stages = task.method.stages(members[0].model, int(np.max(task.data.size)))
+    first = np.full(task.method.chains, FIRST_STEP, task.data.x.dtype)
     latest, stopped = [], False
     for member in members:
         draws, scores = add_draw_axis(member.best), member.scores
         latest.append(StageResult(member.best, first, draws, scores, scores, draws, stages[-2]))
     for number, length in enumerate(stages):
         before = latest
-        latest, stopped = run_stage(method, members, before, data, keys, train, number, length)
+        latest, stopped = run_stage(task, members, before, number, length)
         if number:
             pairs = zip(before, latest, strict=True)
             latest = [new._replace(gain=summarise(new.scores - old.scores)) for old, new in pairs]

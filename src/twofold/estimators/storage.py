@@ -26,9 +26,7 @@ from twofold.model.spec import BNNLV, SampledPosterior
 from twofold.uncertainty import chains
 from twofold.uncertainty.chains import Diagnostics
 
-POSTERIORS: dict[str, Any] = {
-    kind.__name__: kind for kind in (MeanFieldPosterior, SampledPosterior)
-}
+POSTERIORS: dict[str, Any] = {one.__name__: one for one in (MeanFieldPosterior, SampledPosterior)}
 # Attributes stored as mappings.
 REPORTS: dict[str, Any] = {
     "convergence": Convergence,
@@ -188,13 +186,11 @@ def unpack(stored: Stored, estimator_class: type) -> Regressor:
         attributes[name] = report(**known) if known else None
     store(estimator, attributes)
     estimator.n_features_in_ = model.inputs
-    columns = metadata["columns"]
-    if columns is not None:
-        if len(columns) != model.inputs or not all(isinstance(name, str) for name in columns):
-            raise FileFormatError(
-                f"its columns must be {model.inputs} names, got {shorten(columns)}"
-            )
-        estimator.feature_names_in_ = np.asarray(columns, dtype=object)
+    names = metadata["columns"]
+    if names is not None:
+        if len(names) != model.inputs or not all(isinstance(name, str) for name in names):
+            raise FileFormatError(f"its columns must be {model.inputs} names, got {shorten(names)}")
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
     return estimator
 
 
@@ -231,12 +227,10 @@ def _unpack_posterior(stored: Stored, model: BNNLV, dtype: str) -> Any:
     else:
         shapes = {"mean": (weights,), "variance": (weights,), "log_noise": (model.num_noise,)}
     bounds = {"log_noise": (-noise, noise), "variance": (0.0, largest)}
-    fields = {
-        part: take(
-            stored.arrays, f"posterior/{part}", shape, *bounds.get(part, (-largest, largest))
-        )
-        for part, shape in shapes.items()
-    }
+    fields = {}
+    for part, shape in shapes.items():
+        ends = bounds.get(part, (-largest, largest))
+        fields[part] = take(stored.arrays, f"posterior/{part}", shape, *ends)
     return kind(**fields)
 
 

@@ -20,16 +20,16 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from twofold.core.naming import listed
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import about_data, check_memory, fit_prepared
+from twofold.estimators.fitting import JointFit, about_data, check_memory, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
 from twofold.inference.method import DEFAULT, check_integer, replace_options, resolve_method
-from twofold.tables import TableError, check_names, open_table, open_writer, would_overwrite
+from twofold.tables import TableError, check_names, check_roles, open_table, open_writer
 from twofold.tables.coding import OUTSIDE, Column, encode, name_outside
 from twofold.tables.table import disk_errors, list_of_names
+from twofold.tables.writing import would_overwrite
 
 Regressor = Any  # a BNNLVRegressor
 By = Literal["entropy", "variance"]
@@ -122,11 +122,7 @@ def fit_table(
     others = [name for name in opened.names if name not in outputs]
     names = others if inputs is None else list_of_names("inputs", inputs)
     check_names(opened, [*names, *outputs])
-    if not names or not outputs or len({*names, *outputs}) < len(names) + len(outputs):
-        raise TableError(
-            "expected at least one target and one input, none of them both or twice, got "
-            f"{listed(outputs) or 'no target'} and {listed(names) or 'no input'}"
-        )
+    check_roles(names, outputs)
     if replace_default(estimator):
         warnings.warn(STREAMED_NOTE, UserWarning, stacklevel=2)
     check_streamed(estimator, opened.count_rows())
@@ -187,8 +183,8 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
         def problems(visit: int) -> Any:
             return method.problems([method], jax.tree.map(lambda leaf: leaf[None], blocks(visit)))
 
-        sizes = np.array([rows])
-        fit_prepared([estimator], [method], [about], sizes, problems, lambda: [blocks(0)], "blocks")
+        alone = JointFit([estimator], [method], [about], np.array([rows]))
+        fit_prepared(alone, problems, lambda: [blocks(0)], "blocks")
     estimator.n_features_in_ = inputs
 
 
@@ -230,8 +226,7 @@ class Written(NamedTuple):
 def split_columns(
     model: Regressor, x: np.ndarray, outputs: Sequence[str], by: By, quantiles: Sequence[float] = ()
 ) -> dict[str, np.ndarray]:
-    """For each output the predictive mean, the parts, in nats or as standard deviations, and
-    quantiles, with DIGITS digits."""
+    """Predictive mean, parts (in nats or deviations) and quantiles of each output, rounded."""
     columns, split = {"mean": model.predict(x)}, model.decompose(x, by=by)
     parts, unit = (split, "nats") if by == "entropy" else (split.standard_deviations(), "sd")
     columns |= {f"{part}_{unit}": values for part, values in parts.parts._asdict().items()}

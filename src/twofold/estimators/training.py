@@ -25,6 +25,7 @@ from twofold.inference.loop import Algorithm
 
 LONG = 60.0  # remaining seconds that are announced if no bar is shown
 SOON = 5.0  # seconds before the first estimate
+KEPT = "the model keeps the state reached so far"
 SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
 
 
@@ -42,8 +43,7 @@ class StoppedFit(KeyboardInterrupt):
 
 @contextmanager
 def whole_fits(kept: str = "incomplete fit discarded") -> Iterator[None]:
-    """Within this context, Ctrl-C during a fit stops everything; ``kept`` describes what is
-    preserved."""
+    """Within this context, Ctrl-C in a fit stops everything; ``kept`` says what is preserved."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedFitWarning)
         try:
@@ -64,8 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Checkpoint:
-    """A file with the state of a run, written at most every ``seconds``; ``identity`` identifies
-    the run."""
+    """A file with the state of the run of that ``identity``, written at most every ``seconds``."""
 
     def __init__(self, path: str | Path, seconds: float, identity: dict[str, Any]):
         self._file = WorkFile(path, "checkpoint", identity)
@@ -74,17 +73,14 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def load(self, like: Any, members: int) -> Outcome | None:
-        """The stored run, with the shapes of ``like`` (which may have more than ``members``
-        members, to fill devices); None if there is no file yet."""
+        """The stored run of ``members`` members, in the form of ``like``; None without a file."""
         stored = self._file.read()
         if stored is None:
             return None
         leaves, structure = jax.tree.flatten(like)
-        names, epoch = [f"state/{i}" for i in range(len(leaves))], stored.metadata.get("epoch")
-        wanted = {
-            name: ((members, *leaf.shape[1:]), leaf.dtype)
-            for name, leaf in zip(names, leaves, strict=True)
-        }
+        states = {f"state/{i}": leaf for i, leaf in enumerate(leaves)}
+        epoch = stored.metadata.get("epoch")
+        wanted = {name: ((members, *x.shape[1:]), x.dtype) for name, x in states.items()}
         wanted |= {"energies": ((epoch, members), np.float64)}
         wanted |= {"skipped": ((epoch, members), np.int64)}
         shapes = {name: (array.shape, array.dtype) for name, array in stored.arrays.items()}
@@ -94,8 +90,8 @@ class Checkpoint:
                 f"the checkpoint {self._file.path} was written by another version of twofold; "
                 "delete the file to start again"
             )
-        states = jax.tree.unflatten(structure, [jnp.asarray(stored.arrays[n]) for n in names])
-        return Outcome(states, epoch, stored.arrays["energies"], stored.arrays["skipped"])
+        state = jax.tree.unflatten(structure, [jnp.asarray(stored.arrays[n]) for n in states])
+        return Outcome(state, epoch, stored.arrays["energies"], stored.arrays["skipped"])
 
     def due(self) -> bool:
         """Whether enough time has passed since the last write."""
@@ -200,10 +196,8 @@ def train(
 
 def _report(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
-        sentence = (
-            f"stopped by Ctrl-C after {run.epoch:,} of {plan.epochs:,} {plan.unit}; the model "
-            "keeps the state reached so far"
-        )
+        done = f"{run.epoch:,} of {plan.epochs:,} {plan.unit}"
+        sentence = f"stopped by Ctrl-C after {done}; {KEPT}"
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
         sentence = (
@@ -234,9 +228,8 @@ class ProgressBar:
         self._hidden = plan.verbose == "auto" and not sys.stderr.isatty()
         columns = plan.energy + " {task.fields[energy]}", "{task.fields[speed]} updates/s"
         self._bar = _make_bar(plan.verbose, plan.title, plan.unit, *columns)
-        self._task = self._bar.add_task(
-            "", total=plan.epochs, completed=done, energy="–", speed="–"
-        )
+        unknown: Any = {"energy": "–", "speed": "–"}
+        self._task = self._bar.add_task("", total=plan.epochs, completed=done, **unknown)
 
     def __enter__(self) -> "ProgressBar":
         self._bar.start()
@@ -246,19 +239,16 @@ class ProgressBar:
         self._bar.stop()
 
     def update(self, epoch: int, energy: float) -> None:
-        """Show the state after ``epoch`` epochs; if no bar is shown and the run is long, print the
-        remaining time once."""
+        """Show the state; of a long run without a bar, print the remaining time once."""
         now, plan = time.monotonic(), self._plan
         if self._first is None:
             self._first = now, epoch  # the first chunk includes compilation
         elif self._hidden and now - self._first[0] >= SOON:
             left = (now - self._first[0]) / (epoch - self._first[1]) * (plan.epochs - epoch)
             if left > LONG:
-                self._hidden, seconds = False, now - self._begun
-                done = (
-                    f"{plan.title}: {epoch:,} of {plan.epochs:,} {plan.unit} after {seconds:,.0f} s"
-                )
-                print(f"{done}, about {left / 60:,.0f} min left", file=sys.stderr)
+                self._hidden, done = False, f"{epoch:,} of {plan.epochs:,} {plan.unit}"
+                times = f"after {now - self._begun:,.0f} s, about {left / 60:,.0f} min left"
+                print(f"{plan.title}: {done} {times}", file=sys.stderr)
         speed = self._bar.tasks[0].speed
         batches = plan.updates or int(plan.batches.max())
         shown = f"{speed * batches:,.0f}" if speed else "–"
@@ -269,8 +259,7 @@ class ProgressBar:
 def row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
-    """A progress bar over rows for work in several chunks; returns a function to call with the
-    number of rows done."""
+    """A progress bar for work in several chunks; yields a function of the number of rows done."""
     with _make_bar(verbose if rows > at_once else False, what, "rows") as bar:
         task = bar.add_task("", total=rows)
         yield lambda done: bar.update(task, completed=done)
@@ -278,9 +267,8 @@ def row_progress(
 
 @contextmanager
 def graceful_interrupt() -> Iterator[threading.Event]:
-    """Turn the first Ctrl-C into a request to stop, which sets the event; a second one interrupts
-    at once. Signals reach the main thread only; in other threads Ctrl-C is not handled here.
-    """
+    """The first Ctrl-C sets the event, a second one interrupts; in the main thread only, which
+    alone gets signals."""
     requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL
     reachable = threading.current_thread() is threading.main_thread()
 

@@ -68,14 +68,12 @@ def refuse_non_numbers(name: str, values: Any) -> None:
 
 
 def _column_names(values: Any) -> list[Any]:
-    """The columns' names of a data frame; none for an array, or for an Arrow table, whose
-    ``columns`` are arrays."""
+    """Column names of a data frame; none of Arrow tables, whose ``columns`` are arrays."""
     return [name for name in getattr(values, "columns", ()) if isinstance(name, Hashable)]
 
 
 def _holds_dates(values: Any) -> bool:
-    """Whether an array or column holds dates or durations, which as numbers would depend on their
-    unit."""
+    """Whether there are dates or durations, which as numbers would depend on their unit."""
     kind = getattr(getattr(values, "dtype", None), "kind", None)
     if kind is None and hasattr(values, "__array__"):
         kind = np.asarray(values).dtype.kind
@@ -204,8 +202,7 @@ def check_weights(sample_weight: Any, rows: int, dtype: str) -> np.ndarray:
 
 
 def check_inputs(estimator: Any, X: Any) -> np.ndarray:
-    """A float array ``[N, D]`` with the columns the estimator was fitted on; those of a data frame
-    may be in any order."""
+    """A float array ``[N, D]`` with the fitted columns; a data frame's may be in any order."""
     names = list(getattr(estimator, "feature_names_in_", []))
     given = _column_names(X)
     if names and given != names and sorted(map(str, given)) == sorted(map(str, names)):
@@ -229,9 +226,7 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 def check_settings(estimator: Any) -> None:
     """Refuse invalid settings of a ``BNNLVRegressor``."""
     settings = estimator.get_params(deep=False)
-    automatic = {
-        name for name, value in settings.items() if isinstance(value, str) and value == "auto"
-    }
+    automatic = {n for n, value in settings.items() if isinstance(value, str) and value == "auto"}
     hidden, method = settings["hidden_layer_sizes"], resolve_method(settings["inference"])
     if "hidden_layer_sizes" not in automatic:
         if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):

@@ -4,12 +4,6 @@ from twofold.model.density import log_joint, log_likelihood, log_marginal, log_p
 from twofold.model.spec import BNNLV, Draws, Posterior, SampledPosterior
 
 __all__ = [
-    "BNNLV",
-    "Draws",
-    "Posterior",
-    "SampledPosterior",
-    "log_joint",
-    "log_likelihood",
-    "log_marginal",
-    "log_prior",
-]
+    "BNNLV", "Draws", "Posterior", "SampledPosterior", "log_joint", "log_likelihood",
+    "log_marginal", "log_prior",
+]  # fmt: skip

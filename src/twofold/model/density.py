@@ -93,10 +93,8 @@ def _raise(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, 
     """The log-variance after adding the variance of the noise floor."""
     if not model.noise_floor:
         return log_variance
-    floor = _like(
-        2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype)), log_variance[0]
-    )
-    return jnp.logaddexp(log_variance, floor)
+    floor = 2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype))
+    return jnp.logaddexp(log_variance, _like(floor, log_variance[0]))
 
 
 def mean(
@@ -191,8 +189,7 @@ class Nodes(NamedTuple):
 
 
 def latent_nodes(model: BNNLV, num: int) -> Nodes:
-    """``num`` weighted values that represent p(z) (all, if z has levels); one empty row without
-    z."""
+    """``num`` weighted values that represent p(z) (all levels, if any); one empty row without z."""
     if model.latents == 0:
         return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
     if model.latents > MOST_LATENTS:

@@ -29,8 +29,7 @@ class Layer(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """Linear skip connection from x to the outputs, for each of K weight draws; stored after the
-    layers."""
+    """Linear map from x to the outputs for each of K weight draws; stored after the layers."""
 
     kernel: Float[Array, "*K out D"]
 
@@ -240,8 +239,7 @@ def rows_sum(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "
 def rows_thin(
     kernel: Float[Array, "*K out in"], inputs: Float[Array, "*K B in"]
 ) -> Float[Array, "*K B out"]:
-    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with subsequent
-    additions."""
+    """``kernel @ input`` for very few inputs, as sums of scaled rows, which fuse with additions."""
     rows = [inputs[..., :, i, None] * kernel[..., None, :, i] for i in range(kernel.shape[-1])]
     return sum(rows[1:], start=rows[0])
 
@@ -252,8 +250,7 @@ def apply_rows(
     more: Float[Array, "*K B hidden"] | None = None,
     activation: Activation = jax.nn.relu,
 ) -> Float[Array, "*K B out"]:
-    """The network for arrays with points before features; ``more`` is added to the first layer (the
-    contribution of other inputs)."""
+    """The network for points before features; ``more`` is what other inputs add to layer one."""
     values = rows_affine(layers[0], inputs)
     values = values if more is None else values + more
     for layer in layers[1:]:

@@ -111,12 +111,9 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     last_scale = first_scale + model.num_scales
     scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, first_scale:last_scale])
     of_layers, of_inputs = scales[:, :count], scales[:, count:]
-    of_latents = jnp.full(
-        (len(weights), model.latents), (model.inputs / model.latent_variance) ** 0.5
-    )
-    columns = (
-        jnp.concatenate([of_inputs, of_latents.astype(weights.dtype)], axis=1) / model.inputs**0.5
-    )
+    of_latent = (model.inputs / model.latent_variance) ** 0.5
+    of_latents = jnp.full((len(weights), model.latents), of_latent).astype(weights.dtype)
+    columns = jnp.concatenate([of_inputs, of_latents], axis=1) / model.inputs**0.5
     scaled: list[network.Layer | network.Skip] = []
     for index, (kernel, bias) in enumerate(raw_layers):
         fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5

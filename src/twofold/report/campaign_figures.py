@@ -51,8 +51,7 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
     counts = [row["measurements"] for row in curve]
     shares = [100.0 * row["epistemic_share"] for row in curve]
     stop = 100.0 * SMALL_SHARE
-    noise = "noise"
-    fill_band(axes, counts, shares, 100.0, figures.ALEATORIC, 0.35, noise)
+    fill_band(axes, counts, shares, 100.0, figures.ALEATORIC, 0.35, "noise")
     fill_band(axes, counts, shares, 0.0, figures.EPISTEMIC, 0.35)
     axes.plot(counts, shares, "o-", color=figures.EPISTEMIC, label="more data could remove")
     axes.axhline(stop, color=figures.CHOSEN, linestyle="--", label=f"stop below {stop:g} %")
@@ -118,10 +117,8 @@ def compute_maps(
     ]
     nats = expected_information(model, space.encode(points))
     nats[~space.find_allowed(points)] = np.nan
-    axes = {
-        one.name: np.array([_find_position(one, v) for v in grids[one.name]])
-        for one in space.inputs
-    }
+    inputs = {one.name: one for one in space.inputs}
+    axes = {n: np.array([_find_position(inputs[n], v) for v in grid]) for n, grid in grids.items()}
     pieces = np.split(nats, np.cumsum([len(own) for own in cells])[:-1])
     return [
         Map(axes[pair[0]], axes[pair[-1]], piece.reshape(-1, len(axes[pair[0]])))
@@ -239,13 +236,8 @@ def _plot_points(axes: Axes, places: np.ndarray, near: np.ndarray, name: str, **
 
 
 def _plot_proposals(axes: Axes, places: np.ndarray, near: np.ndarray) -> None:
-    look: Any = {
-        "marker": "^",
-        "color": figures.CHOSEN,
-        "markersize": 8,
-        "markeredgecolor": "white",
-    }
-    look |= {"clip_on": False, "zorder": 6}
+    look: Any = {"marker": "^", "color": figures.CHOSEN, "markersize": 8, "clip_on": False}
+    look |= {"markeredgecolor": "white", "zorder": 6}
     _plot_points(axes, places, near, "proposed, with its number", **look)
 
 
@@ -281,11 +273,8 @@ def _make_grid(one: Input, side: int) -> Sequence[float | int | str]:
     if isinstance(one, Categorical):
         return one.choices
     grid = (np.geomspace if _is_log(one) else np.linspace)(one.low, one.high, side)
-    return (
-        np.unique(np.round(grid)).astype(int).tolist()
-        if isinstance(one, Integer)
-        else grid.tolist()
-    )
+    grid = np.unique(np.round(grid)).astype(int) if isinstance(one, Integer) else grid
+    return grid.tolist()
 
 
 def _find_position(one: Input, value: float | int | str) -> float:

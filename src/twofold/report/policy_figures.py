@@ -51,9 +51,8 @@ def plot_frontier(
     _mark_controller(axes, logged_cost)
     finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
     places = [(one.epistemic_risk, one.cost) for one in finite]
-    figures.place_labels(
-        axes, places, [f"β = {one.epistemic_weight:g}" for one in finite], fontsize=9
-    )
+    texts = [f"β = {one.epistemic_weight:g}" for one in finite]
+    figures.place_labels(axes, places, texts, fontsize=9)
     place_legend_below(axes)
     return markers
 

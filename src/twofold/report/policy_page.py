@@ -23,19 +23,6 @@ PAGE, FRONTIER = "report.html", "frontier.csv"
 TITLE = "Policies and their risks"
 MOST_COLUMNS = 8  # that are shown at once
 POLICY = "policy"
-TERMS = {
-    "Expected cost": "is the mean over the model's weights and noise.",
-    "Epistemic risk": "is the standard deviation of the expected cost between posterior samples, "
-    "which more data would lower.",
-    "Aleatoric risk": "is the standard deviation due to noise.",
-    "Risk-adjusted cost": f"is the expected cost plus {CAUTION:g} times the epistemic risk.",
-    "Beyond the data": "are states farther from the nearest logged one than 99 % of held-out "
-    "states are; ordinary operation has 1 %.",
-    "Epistemic part": "is the variance of the expected next values between posterior samples, in "
-    "standardised units.",
-    "Epistemic risk varies with": "names observations, with the share of the variance of the "
-    "epistemic part that their deciles explain.",
-}
 
 
 def write_policy_report(project: Project) -> Path:
@@ -64,7 +51,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     content = {
         "about": project.about, "quality": project.model_report, "policies": policies, "best": best,
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
-        "terms": TERMS, "choices": choices,
+        "caution": CAUTION, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
         "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
         "figures": figures, "list_riskiest": list_riskiest,
@@ -139,14 +126,11 @@ def _draw_frontier(
     """The frontier with points to click on."""
 
     def plot(axes: Axes) -> None:
-        markers = figures.plot_frontier(
-            axes, [one.trial for one in policies], best.trial, best.logged_cost
-        )
+        trials = [one.trial for one in policies]
+        markers = figures.plot_frontier(axes, trials, best.trial, best.logged_cost)
         for one in policies:
-            marker, (cost, risk, *_) = (
-                markers[one.trial.risk_weights],
-                quality.list_costs(one.trial),
-            )
+            cost, risk, *_ = quality.list_costs(one.trial)
+            marker = markers[one.trial.risk_weights]
             marker.set_markersize(7.0)
             costs = f"expected cost {cost}, epistemic risk {risk}"
             make_clickable(marker, POLICY, one.choice, f"Show {one.name}: {costs}")

@@ -153,8 +153,7 @@ def split_features(columns: Sequence[Column], x: np.ndarray) -> list[tuple[Colum
 
 
 def spread(columns: Sequence[Column], num: int, seed: int) -> np.ndarray:
-    """At most ``num`` distinct rows of features, spread over the measured ranges (scrambled Sobol),
-    on the grid of each column."""
+    """At most ``num`` distinct rows on the columns' grids, spread evenly (scrambled Sobol)."""
     from scipy.stats import qmc
 
     u = qmc.Sobol(len(columns), rng=np.random.default_rng(seed)).random(num)
@@ -181,8 +180,7 @@ def find_step(values: np.ndarray) -> float | None:
 
 
 def rounding_steps(y: np.ndarray) -> np.ndarray:
-    """The step to which each column of y is rounded, NaN if it is not: rounded values repeat and
-    lie on an even grid."""
+    """The step each column of y is rounded to: of values that repeat, on an even grid; else NaN."""
     steps = np.full(y.shape[1], np.nan)
     for i, column in enumerate(y.T):
         values = np.unique(column)

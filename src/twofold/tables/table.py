@@ -29,8 +29,7 @@ class TableError(ValueError):
 
 
 class Numbers(NamedTuple):
-    """A column of numbers, NaN for missing values, and the texts found instead of numbers, by
-    row."""
+    """A column of numbers, NaN for missing values, and texts found instead, by row."""
 
     values: np.ndarray
     texts: dict[int, str]
@@ -101,8 +100,7 @@ class Table:
             raise TableError(f"{self.source}: column {shortened(name)!r}: {error}") from None
 
     def labels(self, name: str) -> list[str]:
-        """A column of labels, blank for missing values; a whole number is the same label with and
-        without decimals."""
+        """A column of labels, blank for missing values; 1 and 1.0 are the same label."""
         return self._convert(_labels, name, self.decimal)
 
     def texts(self, name: str) -> list[str]:
@@ -171,6 +169,15 @@ def check_names(table: Any, names: Sequence[str]) -> None:
             )
 
 
+def check_roles(inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuse a model without inputs or outputs, and a column that is named twice."""
+    if not outputs or not inputs or len({*inputs, *outputs}) < len(inputs) + len(outputs):
+        raise TableError(
+            "expected at least one target and one input, and no column twice, got "
+            f"{listed(outputs) or 'no target'} and {listed(inputs) or 'no input'}"
+        )
+
+
 def check_headings(source: Any, headings: list[str]) -> None:
     twice = sorted({one for one in headings if headings.count(one) > 1 and one})
     if twice:
@@ -184,8 +191,7 @@ def join_tables(tables: Sequence[Table]) -> Table:
 
 
 def list_of_names(what: str, given: Any) -> list[str]:
-    """A list of column names; a single string, which would be read as a list of letters, is
-    refused."""
+    """A list of column names; a single string, which is a list of letters too, is refused."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TableError(f"{what} must be a list of column names, got {shortened(repr(given))}")
     return list(given)
@@ -247,8 +253,7 @@ def _labels(column: Any, decimal: str) -> list[str]:
 
 
 def parse_number(text: str, decimal: str = ".") -> float:
-    """Parse a number without thousands separators: 1.234 is ambiguous, and only Python reads
-    1_234."""
+    """Parse a number without thousands separators: 1.234 is ambiguous, and 1_234 Python's."""
     if "_" in text or (decimal != "." and "." in text):
         raise ValueError(text)
     return float(text.replace(decimal, "."))
@@ -296,8 +301,7 @@ def _text(cell: Any) -> str:
 
 
 def sentinels(values: np.ndarray) -> list[float]:
-    """Extreme values of a column that look like markers for missing values, such as -999 among
-    temperatures."""
+    """Extreme values that look like markers for missing ones, such as -999 among temperatures."""
     distinct = np.unique(values[np.isfinite(values)])
     low = next((value for value in distinct if not _likely(value)), None)
     if low is None:
@@ -309,8 +313,7 @@ def sentinels(values: np.ndarray) -> list[float]:
 
 
 def _likely(value: float) -> bool:
-    """Whether a number consists of nines, in single or double precision, or is the limit of a
-    type."""
+    """Whether a number has only nines, in single or double precision, or is a type's limit."""
     written = (f"{abs(value):.{digits}g}".split("e")[0].replace(".", "") for digits in (7, 15))
     nines = any(len(digits) > 1 and set(digits) == {"9"} for digits in written)
     return nines or value in LIMITS or abs(value) >= HUGE

@@ -29,9 +29,7 @@ def open_writer(path: Path) -> Iterator[Write]:
     The file appears under its name when it is complete; after an error nothing is left behind.
     """
     if path.suffix.lower() not in ENDINGS:
-        raise TableError(
-            f"the name of a table file must end in .csv, {' or '.join(PARQUET)}, got {path}"
-        )
+        raise TableError(f"a table file must end in .csv, {' or '.join(PARQUET)}, got {path}")
     kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer
     with disk_errors(path, "written"), replace_file(path) as temporary, kind(temporary) as write:
         yield write
