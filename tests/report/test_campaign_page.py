@@ -11,6 +11,7 @@ from twofold.active import expected_information
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.constraints import parse_constraint
+from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Space
 from twofold.report import Course, campaign_page, make_course, write_campaign_page
 from twofold.report import campaign_figures as figures
@@ -113,6 +114,9 @@ def test_looking_neither_fits_nor_writes(campaign, read, monkeypatch):
     pending = campaign.pending()
     best = max(pending, key=lambda one: one.split.get("information_nats", 0.0))
     assert f"(proposal {best.number}: {best.reason})" in text
+    parts = best.split["standard_deviation"]
+    epistemic, aleatoric = (format_number(parts[one]["yield"]) for one in PARTS[1:])
+    assert f"unsure of yield by ±{epistemic}, beside noise of ±{aleatoric}." in text
     for proposal in pending:
         assert f"<td>{format_number(proposal.split['information_nats'])}</td>" in text
         assert f"<td>{proposal.point['stirring']}</td>" in text
@@ -253,6 +257,9 @@ def test_a_slice_has_the_measurements_where_there_is_no_other_input(axes):
 
 def test_the_page_goes_from_the_advice_to_the_details(campaign, read):
     text = read(campaign)
+    assert "Learning curve" not in text and ", 15 complete" not in text
+    course = make_course(campaign)
+    text = read(course._replace(curve=[course.curve[0] | {"measurements": 12}, *course.curve]))
     order = ["Measure next", "Where to measure</h2>", "Predictions", "Learning curve"]
     order += ["Open proposals", "Results so far"]
     places = [text.index(one) for one in order]

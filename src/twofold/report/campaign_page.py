@@ -14,7 +14,7 @@ from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
-MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST = 50, 6, 12, 20
+MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST, MOST_REASONS = 50, 6, 12, 20, 3
 
 
 def write_campaign_page(
@@ -42,7 +42,7 @@ def describe_figures(course: Course) -> dict[str, Any]:
     begun = course.points or course.proposals
     at = figures.choose_anchor(course) if begun and course.model is not None else None
     return {
-        "curves": _draw_curves(course.curve) if course.curve else [],
+        "curves": _draw_curves(course.curve),
         "maps": _map_inputs(course, at) if begun else None,
         "slices": at and _slice(course, course.model, at),
         "results": results,
@@ -53,6 +53,7 @@ def describe_tables(course: Course) -> dict[str, Any]:
     """The rest of the page."""
     return {
         "course": course,
+        "reasons": _list_reasons(course),
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
         "most_inputs": figures.MOST_INPUTS,
@@ -61,7 +62,9 @@ def describe_tables(course: Course) -> dict[str, Any]:
 
 
 def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
-    """What was left to learn over the number of measurements."""
+    """What was left to learn over the number of measurements, once there is more than one model."""
+    if len(curve) < 2:
+        return []
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
@@ -134,6 +137,15 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
         rows.append([str(one.number), *cells])
     why = "expected information (nats)" if is_split else "why"
     return ["proposal", *course.space.names, why, *headings], rows
+
+
+def _list_reasons(course: Course) -> list[tuple[str, ...]]:
+    """Outputs with both deviations at the most informative proposal, where they are known."""
+    known = course.next.split.get("standard_deviation") if course.next else None
+    if not known:
+        return []
+    names = course.outputs[:MOST_REASONS]
+    return [(name, *(format_number(known[part][name]) for part in PARTS[1:])) for name in names]
 
 
 def _list_latest(course: Course) -> Rows:
