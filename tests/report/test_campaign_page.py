@@ -1,5 +1,7 @@
 """The page of a campaign or of the pool loop, from the first day to the last, read-only."""
 
+import json
+import re
 import sqlite3
 
 import numpy as np
@@ -85,6 +87,38 @@ def test_an_input_on_a_logarithmic_scale_has_such_an_axis(tmp_path, axes):
     assert 5e-5 < low < 1e-4 and 1e-1 < high < 2e-1
     axes.figure.draw_without_rendering()
     assert [tick.get_text() for tick in axes.get_xticklabels()][1:3] == ["0.0001", "0.001"]
+
+
+def test_a_smooth_map_has_each_value_at_its_place(tmp_path, axes):
+    inputs = Continuous("rate", 1e-4, 1e-1, log=True), INPUTS[1]
+    campaign = Campaign.create(tmp_path / "c.db", inputs, ["yield"])
+    campaign.ask(1)
+    course = make_course(campaign)
+    rates, stirring = np.geomspace(1e-4, 1e-1, 4), np.linspace(100, 1000, 3)
+    known = figures.Map(rates, stirring, np.arange(12.0).reshape(3, 4))
+    figures.plot_map(axes, course, ("rate", "stirring"), known)
+    (image,) = axes.images
+    np.testing.assert_array_equal(image.get_array(), known.nats)
+    left, right, low, high = image.get_extent()
+    x = left + (right - left) * (np.arange(4) + 0.5) / 4
+    y = low + (high - low) * (np.arange(3) + 0.5) / 3
+    shown = axes.transAxes.transform(np.column_stack([x[:3], y]))
+    places = axes.transData.inverted().transform(shown)
+    np.testing.assert_allclose(places, np.column_stack([rates[:3], stirring]))
+
+
+def test_points_have_their_rows_as_tips(campaign, read):
+    text, course = read(campaign), make_course(campaign)
+    tips = json.loads(re.search(r'id="tips">(.*?)</script>', text)[1])
+    assert set(re.findall(r'data-tip="(.*?)"', text)) == set(tips)
+    assert len(tips) == len(course.points) + len(course.proposals)
+    row = campaign.export()[1]
+    first, heat, stirring, solvent, value = tips["m2"].split("\n")
+    assert (first, solvent) == ("measurement 2", f"solvent: {row['solvent']}")
+    assert heat == f"temperature & <T>: {INPUTS[0].format(row['temperature & <T>'])}"
+    assert (stirring, value) == (f"stirring: {row['stirring']}", f"yield: {row['yield']:.4g}")
+    one = course.proposals[0]
+    assert tips[f"p{one.number}"].startswith(f"proposal {one.number}: {one.reason}\n")
 
 
 def test_a_map_is_blank_where_a_constraint_allows_no_measurement(campaign):
@@ -192,7 +226,7 @@ def test_one_input_has_a_line(axes, one):
     course = Course("", Space((one,)), ["y"], points, np.zeros((2, 1)), proposals, [], "", False)
     known = figures.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
     figures.plot_line(axes, course, known)
-    line, proposed, _, rug = (drawn.get_xydata() for drawn in axes.lines[:4])
+    line, proposed, rug = (drawn.get_xydata() for drawn in axes.lines[:3])
     np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
     at = figures.find_positions(course.space, points)[:, 0]
     np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])

@@ -12,6 +12,7 @@ from twofold.campaign.definition import NATS, PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
+from twofold.report.figures import MOST_VECTORS
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
 MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST, MOST_REASONS = 50, 6, 12, 20, 3
@@ -54,6 +55,7 @@ def describe_tables(course: Course) -> dict[str, Any]:
     return {
         "course": course,
         "reasons": _list_reasons(course),
+        "tips": _list_tips(course),
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
         "most_inputs": figures.MOST_INPUTS,
@@ -146,6 +148,23 @@ def _list_reasons(course: Course) -> list[tuple[str, ...]]:
         return []
     names = course.outputs[:MOST_REASONS]
     return [(name, *(format_number(known[part][name]) for part in PARTS[1:])) for name in names]
+
+
+def _list_tips(course: Course) -> dict[str, str]:
+    """What the page shows beside points, by the names that they have in figures."""
+    if len(course.points) > MOST_VECTORS:
+        return {}
+    titles = [f"proposal {one.number}: {one.reason}" for one in course.proposals]
+    rows = [(title, one.point, ()) for title, one in zip(titles, course.proposals, strict=True)]
+    measured = figures.name_measured(course)
+    titles = [f"measurement {name[1:]}" for name in measured]
+    rows += zip(titles, course.points, course.values, strict=True)
+    texts = []
+    for title, point, values in rows:
+        cells = [*zip(course.space.names, _list_values(course, point), strict=True)]
+        cells += zip(course.outputs, map(format_number, values), strict=False)
+        texts.append("\n".join([title, *(f"{name}: {value}" for name, value in cells)]))
+    return dict(zip([*figures.name_proposed(course), *measured], texts, strict=True))
 
 
 def _list_latest(course: Course) -> Rows:
