@@ -241,13 +241,12 @@ def _draw_map(axes: Axes, inputs: list[Input], known: Map, most: float | None) -
     look: Any = {"cmap": "cividis", "vmin": 0.0, "vmax": most}
     if any(isinstance(one, Categorical) for one in inputs):
         return axes.pcolormesh(*known, shading="nearest", rasterized=True, **look)
-    ends = []  # Each value has the middle of its cell; grids are even on the scale of their axis.
-    for cells in known.nats.shape[::-1]:
-        low, high = ROOM / (1.0 + 2.0 * ROOM), (1.0 + ROOM) / (1.0 + 2.0 * ROOM)
-        half = 0.5 * (high - low) / max(1, cells - 1)
-        ends += [low - half, high + half]
+    # Each value has the middle of its cell; grids are even on the scale of their axis.
+    low, high = ROOM / (1.0 + 2.0 * ROOM), (1.0 + ROOM) / (1.0 + 2.0 * ROOM)
+    halves = [0.5 * (high - low) / max(1, cells - 1) for cells in known.nats.shape[::-1]]
+    look["extent"] = [end for half in halves for end in (low - half, high + half)]
     look |= {"origin": "lower", "aspect": "auto", "interpolation": "none"}
-    return axes.imshow(known.nats, extent=ends, transform=axes.transAxes, **look)
+    return axes.imshow(known.nats, transform=axes.transAxes, **look)
 
 
 def name_measured(course: Course) -> list[str]:

@@ -307,7 +307,7 @@ def _list_suggestions(about: Subject, x: np.ndarray, best: Suggestion) -> Rows:
     ]
 
 
-def _list_reasons(about: Subject, best: list[str]) -> list[tuple[str, ...]]:
+def _list_reasons(about: Subject, best: list[str]) -> list[tuple[str, str, str]]:
     """Outputs with both deviations at the first suggestion, a row of ``_list_suggestions``."""
     numbers = best[len(about.columns) + 1 :]
     return list(zip(about.outputs, numbers[1::3], numbers[2::3], strict=False))[:MOST_REASONS]
