@@ -31,7 +31,7 @@ SETTINGS: dict[Any, Any] = {
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
 LONGEST_LABEL, LONGEST_NAME = 34, 22
 SPOT = 5.0  # pixels around a point that no label covers
-BESIDE = 9  # of a label, points from its place
+BESIDE = 11  # of a label, points from its place
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
