@@ -1,8 +1,9 @@
-"""Files that mkdocs does not find itself: results that pages link to, and tutorials as pages.
+"""What mkdocs does not do itself: results that pages link to, tutorials as pages, bars in code.
 
 Pages link to ``../results/NAME`` and ``tutorials/NAME.ipynb``, which is right where the repository
 is browsed. The site gets a copy of each linked result in its own folder ``results/``, a page for
-each notebook, and links that lead there.
+each notebook, and links that lead there. A bar in code in a table needs a backslash, which GitHub
+takes away and mkdocs leaves.
 """
 
 import importlib.util
@@ -17,6 +18,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = re.compile(r"(?<=\]\()((?:\.\./)*(?:tutorials/)?\w+)\.ipynb(?=[#)])")
+CELL = re.compile(r"(?s)<td[^>]*>.*?</td>")
 LINK = re.compile(r"(?<=\]\()(?P<target>(?:\.\./)+results/[^)#\s]+)")
 
 
@@ -69,3 +71,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to results into those of the site."""
     return rewritten(markdown, page.file.src_uri)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Bars in tables without their backslash."""
+    return CELL.sub(lambda match: match[0].replace("\\|", "|"), html)

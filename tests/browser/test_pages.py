@@ -207,6 +207,19 @@ def test_a_point_shows_its_row_to_the_pointer_and_to_the_arrow_keys(opened):
         assert tip.is_visible() and tip.inner_text() in rows
 
 
+def test_points_of_the_map_and_of_the_frontier_have_tips(opened):
+    with opened("campaign") as page:
+        page.emulate_media(reduced_motion="reduce")
+        page.locator("svg.tips:visible").first.focus()
+        page.wait_for_timeout(200)
+        page.keyboard.press("ArrowRight")
+        lines = page.locator("#tip").inner_text().split("\n")
+        assert lines[0] == "measurement 1" and lines[-1].startswith("yield: ")
+    with opened("policy") as page:
+        point(page, "2|1").hover()
+        assert "expected cost" in page.locator("#tip").inner_text()
+
+
 def test_colours_can_be_switched(opened):
     with opened("policy") as page:
         button = page.locator("#theme")

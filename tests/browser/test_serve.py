@@ -1,5 +1,6 @@
 """A campaign lived through in a real browser, with a server that is killed on the way."""
 
+import re
 import socket
 import subprocess
 import sys
@@ -138,6 +139,8 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
     ).first.wait_for()
     propose(page, 2)
     page.get_by_text("Expected information gain").first.wait_for()
+    widths = page.get_by_role("listitem").first.locator("dl.widths")
+    assert re.fullmatch(r"yield, ± sd\n[\d.]+ epistemic, [\d.]+ aleatoric", widths.inner_text())
     Campaign.open(place).tell({"yield": 0.5}, proposal=7, note="a long story " * 150)
     page.get_by_role("heading", name="Proposal 7").wait_for(state="detached")
     record(page, 8, 0.7)

@@ -37,6 +37,12 @@ def test_a_page_in_a_folder_reaches_them_too(hooks):
     assert hooks.linked("![a](../results/a.png)", "concepts/page.md") == set()
 
 
+def test_bars_in_tables_lose_their_backslash(hooks):
+    html = r"<td><code>p(y \| x)</code></td><code>a \| b</code>"
+    expected = r"<td><code>p(y | x)</code></td><code>a \| b</code>"
+    assert hooks.on_page_content(html, None, None, None) == expected
+
+
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
     named = set(re.findall(r"[\w/]+\.md", navigation))

@@ -198,6 +198,8 @@ def test_who_is_mostly_beyond_the_data_is_not_recommended():
     away = trial_of(0.5, 1.0, 0.1, beyond=0.6)
     assert find_best([away, *TRIALS]) == 2
     assert "of the 3 of 4 that stay mostly within the data" in advice((), [away, *TRIALS], 15)[0]
+    alone = advice((), [away, TRIALS[1]], 15)[0]
+    assert "it is the only one of 2 that stays mostly within the data. Its" in alone
     farther = trial_of(0.0, 0.5, 0.1, beyond=0.9)
     assert find_best([farther, away]) == 1
     assert recommend([farther, away], 15.0) is None

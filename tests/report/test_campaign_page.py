@@ -1,5 +1,7 @@
 """The page of a campaign or of the pool loop, from the first day to the last, read-only."""
 
+import json
+import re
 import sqlite3
 
 import numpy as np
@@ -11,6 +13,7 @@ from twofold.active import expected_information
 from twofold.campaign import Campaign, Categorical, Continuous, Integer
 from twofold.campaign.campaign import Proposal
 from twofold.campaign.constraints import parse_constraint
+from twofold.campaign.definition import PARTS
 from twofold.campaign.space import Space
 from twofold.report import Course, campaign_page, make_course, write_campaign_page
 from twofold.report import campaign_figures as figures
@@ -86,6 +89,38 @@ def test_an_input_on_a_logarithmic_scale_has_such_an_axis(tmp_path, axes):
     assert [tick.get_text() for tick in axes.get_xticklabels()][1:3] == ["0.0001", "0.001"]
 
 
+def test_a_smooth_map_has_each_value_at_its_place(tmp_path, axes):
+    inputs = Continuous("rate", 1e-4, 1e-1, log=True), INPUTS[1]
+    campaign = Campaign.create(tmp_path / "c.db", inputs, ["yield"])
+    campaign.ask(1)
+    course = make_course(campaign)
+    rates, stirring = np.geomspace(1e-4, 1e-1, 4), np.linspace(100, 1000, 3)
+    known = figures.Map(rates, stirring, np.arange(12.0).reshape(3, 4))
+    figures.plot_map(axes, course, ("rate", "stirring"), known)
+    (image,) = axes.images
+    np.testing.assert_array_equal(image.get_array(), known.nats)
+    left, right, low, high = image.get_extent()
+    x = left + (right - left) * (np.arange(4) + 0.5) / 4
+    y = low + (high - low) * (np.arange(3) + 0.5) / 3
+    shown = axes.transAxes.transform(np.column_stack([x[:3], y]))
+    places = axes.transData.inverted().transform(shown)
+    np.testing.assert_allclose(places, np.column_stack([rates[:3], stirring]))
+
+
+def test_points_have_their_rows_as_tips(campaign, read):
+    text, course = read(campaign), make_course(campaign)
+    tips = json.loads(re.search(r'id="tips">(.*?)</script>', text)[1])
+    assert set(re.findall(r'data-tip="(.*?)"', text)) == set(tips)
+    assert len(tips) == len(course.points) + len(course.proposals)
+    row = campaign.export()[1]
+    first, heat, stirring, solvent, value = tips["m2"].split("\n")
+    assert (first, solvent) == ("measurement 2", f"solvent: {row['solvent']}")
+    assert heat == f"temperature & <T>: {INPUTS[0].format(row['temperature & <T>'])}"
+    assert (stirring, value) == (f"stirring: {row['stirring']}", f"yield: {row['yield']:.4g}")
+    one = course.proposals[0]
+    assert tips[f"p{one.number}"].startswith(f"proposal {one.number}: {one.reason}\n")
+
+
 def test_a_map_is_blank_where_a_constraint_allows_no_measurement(campaign):
     inputs = campaign.space.inputs
     rule = "stirring <= 500"
@@ -113,6 +148,9 @@ def test_looking_neither_fits_nor_writes(campaign, read, monkeypatch):
     pending = campaign.pending()
     best = max(pending, key=lambda one: one.split.get("information_nats", 0.0))
     assert f"(proposal {best.number}: {best.reason})" in text
+    parts = best.split["standard_deviation"]
+    epistemic, aleatoric = (format_number(parts[one]["yield"]) for one in PARTS[1:])
+    assert f"unsure of yield by ±{epistemic}, beside noise of ±{aleatoric}." in text
     for proposal in pending:
         assert f"<td>{format_number(proposal.split['information_nats'])}</td>" in text
         assert f"<td>{proposal.point['stirring']}</td>" in text
@@ -188,7 +226,7 @@ def test_one_input_has_a_line(axes, one):
     course = Course("", Space((one,)), ["y"], points, np.zeros((2, 1)), proposals, [], "", False)
     known = figures.Map(np.arange(3.0), np.arange(3.0), np.array([[0.0, 0.2, 0.6]]))
     figures.plot_line(axes, course, known)
-    line, proposed, _, rug = (drawn.get_xydata() for drawn in axes.lines[:4])
+    line, proposed, rug = (drawn.get_xydata() for drawn in axes.lines[:3])
     np.testing.assert_allclose(line[:, 1], [0.0, 0.2, 0.6])
     at = figures.find_positions(course.space, points)[:, 0]
     np.testing.assert_allclose(proposed, [[at[1], np.interp(at[1], [0, 1, 2], [0, 0.2, 0.6])]])
@@ -253,6 +291,9 @@ def test_a_slice_has_the_measurements_where_there_is_no_other_input(axes):
 
 def test_the_page_goes_from_the_advice_to_the_details(campaign, read):
     text = read(campaign)
+    assert "Learning curve" not in text and ", 15 complete" not in text
+    course = make_course(campaign)
+    text = read(course._replace(curve=[course.curve[0] | {"measurements": 12}, *course.curve]))
     order = ["Measure next", "Where to measure</h2>", "Predictions", "Learning curve"]
     order += ["Open proposals", "Results so far"]
     places = [text.index(one) for one in order]

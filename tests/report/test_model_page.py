@@ -188,10 +188,12 @@ def test_the_headline_says_how_good_the_model_is_and_where_to_measure_next(fitte
     assert f"<strong>{format_change(-gain)}</strong>" in headline
     assert ('class="headline doubtful"' in headline) == (gain < 0.1)
     suggested = rest.partition('id="where-to-measure-next"')[2].partition("</tr>")[2]
-    a, b, c, nats, *_ = re.findall(r"<td[^>]*>([^<]*)", suggested)
-    shown = f"Measure next: <strong>a = {a}, b = {b}, c = {c}</strong>"
-    assert shown in headline.replace("&nbsp;", " ")
-    assert f"(expected information gain {nats} nats)" in headline
+    a, b, c, nats, _, epistemic, aleatoric, *_ = re.findall(r"<td[^>]*>([^<]*)", suggested)
+    words = " ".join(re.sub("<[^>]*>", "", headline).split())
+    assert (
+        f"Measure next: a = {a}, b = {b}, c = {c} (expected information gain {nats} nats)" in words
+    )
+    assert f"the model is unsure of y by ±{epistemic}, beside noise of ±{aleatoric}." in words
 
 
 def test_a_page_of_500_rows_and_10_inputs_is_small_and_soon_made(read, rng):
@@ -222,7 +224,8 @@ def test_one_input_shows_the_measurements_and_nothing_to_compare(fitted, read):
     check(text)
     assert "all other numbers" in text
     assert "too good" not in text and "Importance of the inputs" not in text
-    assert "measurements</text>" in text
+    assert "measurements</text>" in text and text.count(">measure here next</text>") == 2
+    assert '<section id="predictions"' in text
 
 
 def test_few_rows_odd_names_and_constants(rng, read):

@@ -384,8 +384,11 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
     others = f"the {inside} of {len(trials)} that stay mostly within the data"
     others = f"{inside} policies" if inside == len(trials) else others
+    reason = f"it has the lowest risk-adjusted cost of {others}"
+    if inside == 1 < len(trials):
+        reason = f"it is the only one of {len(trials)} that stays mostly within the data"
     return (
-        f"The policy {policy} is recommended: it has the lowest risk-adjusted cost of {others}. "
+        f"The policy {policy} is recommended: {reason}. "
         f"Its risk-adjusted cost is {sums}; {logged}.{saved}"
     )
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from twofold.active import expected_information
@@ -27,6 +28,7 @@ from twofold.report.model_data import compute_quantiles
 
 MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 5, 1800, 30, 12, 60, 12
 JITTER, PALE = 0.18, 0.4
+ROOM = 0.03  # at either end of an axis, of the range of its input
 BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
 
@@ -149,8 +151,12 @@ def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, out
     else:
         figures.plot_quantile_bands(axes, grid, quantiles)
     if alone:
-        look: Any = {"markersize": 3, "color": figures.POINTS, "label": "measured"}
-        axes.plot(x, course.values[:, output], "o", **look)
+        look: Any = {"markersize": 3.5, "marker": "o", "color": figures.POINTS}
+        look["rasterized"] = len(x) > figures.MOST_VECTORS
+        places = np.stack([x, course.values[:, output]], axis=1)
+        come = np.isfinite(places[:, 1])
+        names = np.array(name_measured(course))[come].tolist()
+        _plot_points(axes, places[come], np.ones(come.sum(), bool), "measured", names, **look)
     _set_scale(axes, one, "x")
     if not alone and not isinstance(one, Categorical) and len(x):
         plot_rug(axes, x)
@@ -170,8 +176,7 @@ def plot_map(
     columns = [course.space.names.index(name) for name in pair]
     inputs = [course.space.inputs[column] for column in columns]
     if known is not None:
-        look: Any = {"cmap": "cividis", "shading": "nearest", "rasterized": True}
-        shown = axes.pcolormesh(*known, vmin=0.0, vmax=most, **look)
+        shown = _draw_map(axes, inputs, known, most)
         bar: Any = {"label": "epistemic part (nats)", "fraction": 0.06, "pad": 0.02, "aspect": 30}
         axes.figure.colorbar(shown, ax=axes, **bar)
     places = find_positions(course.space, course.points)[:, columns]
@@ -180,12 +185,12 @@ def plot_map(
             place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
     proposed = [proposal.point for proposal in course.proposals]
     words = list_hidden_words(course.space, pair)
-    look = {"markeredgecolor": figures.TOTAL, "markersize": 4.5, "markeredgewidth": 0.8}
-    look["rasterized"] = len(places) > figures.MOST_VECTORS
-    here = _find_alike(course.points, at, words)
-    _plot_points(axes, places, here, "measured", marker="o", color="white", **look)
+    look: Any = {"markeredgecolor": figures.TOTAL, "markersize": 4.5, "markeredgewidth": 0.8}
+    look |= {"rasterized": len(places) > figures.MOST_VECTORS, "marker": "o", "color": "white"}
+    here, names = _find_alike(course.points, at, words), name_measured(course)
+    _plot_points(axes, places, here, "measured", names, **look)
     spots = find_positions(course.space, proposed)[:, columns]
-    _plot_proposals(axes, spots, _find_alike(proposed, at, words))
+    _plot_proposals(axes, course, spots, _find_alike(proposed, at, words))
     for one, axis in zip(inputs, "xy", strict=True):
         _set_scale(axes, one, axis)
     place_legend_below(axes)
@@ -207,7 +212,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
         axes.set_yticks([])
     _set_scale(axes, one, "x")
     spots = np.stack([places, heights], axis=1)
-    _plot_proposals(axes, spots, np.ones(len(places), bool))
+    _plot_proposals(axes, course, spots, np.ones(len(places), bool))
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
@@ -228,17 +233,46 @@ def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> 
     return np.array(alike, bool)
 
 
-def _plot_points(axes: Axes, places: np.ndarray, near: np.ndarray, name: str, **look: Any) -> None:
-    """Points at ``places [P, 2]``; those not near are pale."""
+def _draw_map(axes: Axes, inputs: list[Input], known: Map, most: float | None) -> ScalarMappable:
+    """Colours of a map; a browser makes them smooth where both inputs are numbers."""
+    look: Any = {"cmap": "cividis", "vmin": 0.0, "vmax": most}
+    if any(isinstance(one, Categorical) for one in inputs):
+        return axes.pcolormesh(*known, shading="nearest", rasterized=True, **look)
+    # Each value has the middle of its cell; grids are even on the scale of their axis.
+    low, high = ROOM / (1.0 + 2.0 * ROOM), (1.0 + ROOM) / (1.0 + 2.0 * ROOM)
+    halves = [0.5 * (high - low) / max(1, cells - 1) for cells in known.nats.shape[::-1]]
+    look["extent"] = [end for half in halves for end in (low - half, high + half)]
+    look |= {"origin": "lower", "aspect": "auto", "interpolation": "none"}
+    return axes.imshow(known.nats, transform=axes.transAxes, **look)
+
+
+def name_measured(course: Course) -> list[str]:
+    """Names of the measurements for the page's tips."""
+    return [f"m{number}" for number in course.numbers or range(1, len(course.points) + 1)]
+
+
+def name_proposed(course: Course) -> list[str]:
+    """Names of the open proposals for the page's tips."""
+    return [f"p{proposal.number}" for proposal in course.proposals]
+
+
+def _plot_points(
+    axes: Axes, places: np.ndarray, near: np.ndarray, label: str, names: list[str], **look: Any
+) -> None:
+    """Points at ``places [P, 2]`` with the names of their tips; those not near are pale."""
     for which, alpha in ((near, 1.0), (~near, PALE)):
-        label = name if alpha == 1.0 and which.any() else None
-        axes.plot(*places[which].T, linestyle="none", alpha=alpha, label=label, **look)
+        if not which.any():
+            continue
+        words = label if alpha == 1.0 else None
+        (line,) = axes.plot(*places[which].T, linestyle="none", alpha=alpha, label=words, **look)
+        if not look.get("rasterized"):
+            figures.add_tips(line, [name for name, own in zip(names, which, strict=True) if own])
 
 
-def _plot_proposals(axes: Axes, places: np.ndarray, near: np.ndarray) -> None:
+def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
     look: Any = {"marker": "^", "color": figures.CHOSEN, "markersize": 8, "clip_on": False}
     look |= {"markeredgecolor": "white", "zorder": 6}
-    _plot_points(axes, places, near, "proposed, with its number", **look)
+    _plot_points(axes, places, near, "proposed, with its number", name_proposed(course), **look)
 
 
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
@@ -255,12 +289,12 @@ def _set_scale(axes: Axes, one: Input, axis: str) -> None:
         bounds = -0.5, len(one.choices) - 0.5
         axis_of.set_ticks(range(len(one.choices)), shorten_labels(one.choices))
     elif _is_log(one):
-        bounds = one.low * (one.low / one.high) ** 0.03, one.high * (one.high / one.low) ** 0.03
+        bounds = one.low * (one.low / one.high) ** ROOM, one.high * (one.high / one.low) ** ROOM
         axes.set(**{f"{axis}scale": "log"})
         axis_of.set_major_formatter(PlainLog())
         axis_of.set_minor_formatter(PlainLog())
     else:
-        room = 0.03 * (one.high - one.low)
+        room = ROOM * (one.high - one.low)
         bounds = one.low - room, one.high + room
     axes.set(**{f"{axis}lim": bounds, f"{axis}label": shorten_label(one.name)})
 

@@ -12,9 +12,10 @@ from twofold.campaign.definition import NATS, PARTS
 from twofold.campaign.inputs import Point
 from twofold.report import campaign_figures as figures
 from twofold.report.course import Course, make_course
+from twofold.report.figures import MOST_VECTORS
 from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture, write_page
 
-MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST = 50, 6, 12, 20
+MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST, MOST_REASONS = 50, 6, 12, 20, 3
 
 
 def write_campaign_page(
@@ -42,7 +43,7 @@ def describe_figures(course: Course) -> dict[str, Any]:
     begun = course.points or course.proposals
     at = figures.choose_anchor(course) if begun and course.model is not None else None
     return {
-        "curves": _draw_curves(course.curve) if course.curve else [],
+        "curves": _draw_curves(course.curve),
         "maps": _map_inputs(course, at) if begun else None,
         "slices": at and _slice(course, course.model, at),
         "results": results,
@@ -53,6 +54,8 @@ def describe_tables(course: Course) -> dict[str, Any]:
     """The rest of the page."""
     return {
         "course": course,
+        "reasons": _list_reasons(course),
+        "tips": _list_tips(course),
         "proposals": _list_proposals(course, course.proposals[:MOST_OPEN]),
         "latest": _list_latest(course),
         "most_inputs": figures.MOST_INPUTS,
@@ -61,7 +64,9 @@ def describe_tables(course: Course) -> dict[str, Any]:
 
 
 def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
-    """What was left to learn over the number of measurements."""
+    """What was left to learn over the number of measurements, once there is more than one model."""
+    if len(curve) < 2:
+        return []
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
     left = f"Share of the predictive variance that more data could remove, {share}."
     nats = "Mean expected information gain of one more measurement, in nats."
@@ -134,6 +139,32 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
         rows.append([str(one.number), *cells])
     why = "expected information (nats)" if is_split else "why"
     return ["proposal", *course.space.names, why, *headings], rows
+
+
+def _list_reasons(course: Course) -> list[tuple[str, ...]]:
+    """Outputs with both deviations at the most informative proposal, where they are known."""
+    known = course.next.split.get("standard_deviation") if course.next else None
+    if not known:
+        return []
+    names = course.outputs[:MOST_REASONS]
+    return [(name, *(format_number(known[part][name]) for part in PARTS[1:])) for name in names]
+
+
+def _list_tips(course: Course) -> dict[str, str]:
+    """What the page shows beside points, by the names that they have in figures."""
+    if len(course.points) > MOST_VECTORS:
+        return {}
+    titles = [f"proposal {one.number}: {one.reason}" for one in course.proposals]
+    rows = [(title, one.point, ()) for title, one in zip(titles, course.proposals, strict=True)]
+    measured = figures.name_measured(course)
+    titles = [f"measurement {name[1:]}" for name in measured]
+    rows += zip(titles, course.points, course.values, strict=True)
+    texts = []
+    for title, point, values in rows:
+        cells = [*zip(course.space.names, _list_values(course, point), strict=True)]
+        cells += zip(course.outputs, map(format_number, values), strict=False)
+        texts.append("\n".join([title, *(f"{name}: {value}" for name, value in cells)]))
+    return dict(zip([*figures.name_proposed(course), *measured], texts, strict=True))
 
 
 def _list_latest(course: Course) -> Rows:

@@ -31,7 +31,7 @@ SETTINGS: dict[Any, Any] = {
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
 LONGEST_LABEL, LONGEST_NAME = 34, 22
 SPOT = 5.0  # pixels around a point that no label covers
-BESIDE = 9  # of a label, points from its place
+BESIDE = 11  # of a label, points from its place
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
@@ -224,9 +224,11 @@ def _scatter(axes: Axes, data: tuple[np.ndarray, np.ndarray] | None) -> None:
 
 
 def plot_entropies(
-    axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts, truth: np.ndarray | None = None
-) -> Axes:
-    """Total and aleatoric entropy over x; the gap between them is the epistemic part."""
+    axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts,
+    truth: np.ndarray | None = None, next_points: np.ndarray | None = None,
+) -> Axes:  # fmt: skip
+    """Total and aleatoric entropy over x; the gap between them is the epistemic part. Marks the
+    points to measure next, if they are given."""
     total, aleatoric = entropies.total, entropies.aleatoric
     fill_band(axes, grid, aleatoric, total, EPISTEMIC, 0.35, "epistemic I(y; W)")
     axes.plot(grid, total, color=TOTAL, label="total H[y|x]")
@@ -236,6 +238,10 @@ def plot_entropies(
         low, high = axes.get_ylim()
         axes.plot(grid, truth, color=TRUTH, linestyle="--", label="true noise entropy")
         axes.set_ylim(low - 0.2 * (high - low), high)
+    if next_points is not None:
+        heights = np.interp(next_points, grid, total)
+        look: Any = {"color": CHOSEN, "markersize": 8, "markeredgecolor": "white", "zorder": 6}
+        axes.plot(next_points, heights, "v", label="measure here next", **look)
     axes.set(xlabel="x", ylabel="entropy (nats)", title="The split (blue: epistemic)")
     return place_legend_below(axes)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from twofold.active.suggestion import SPREAD, SUGGESTED, suggest_rows
+from twofold.active.suggestion import SPREAD, SUGGESTED, Suggestion, suggest_rows
 from twofold.estimators.comparison import Comparison, compare_held_out
 from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import find_worries
@@ -36,7 +36,7 @@ METHODS = {
     "nuts": "Markov chains (NUTS)",
     "hmc": "Markov chains (HMC)",
 }
-MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS = 8, 4, 12
+MOST_OUTPUTS, MOST_BLOCKS, MOST_BARS, MOST_REASONS = 8, 4, 12, 3
 GAUSSIAN = "No sign that the noise is other than Gaussian, given the inputs."
 NOT_GAUSSIAN = (
     "The noise is not Gaussian given the inputs: a latent input improved the prediction of rows "
@@ -127,6 +127,10 @@ def _collect(about: Subject) -> dict[str, Any]:
     numeric = [int(column) for column in order if about.columns[column].kind != "category"]
     inputs = [about.features[column][0] for column in numeric]
     moving = [column for column in inputs if np.ptp(about.data.x[:, column]) > 0]
+    pool = spread(about.columns, SPREAD, 0)
+    best = suggest_rows(about.model, pool, min(SUGGESTED, len(pool)))
+    next_points = pool[best.rows]
+    suggestions = _list_suggestions(about, next_points, best)
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
         **_lead(about, here, compare_with_linear(about, densities, scores)),
@@ -134,12 +138,13 @@ def _collect(about: Subject) -> dict[str, Any]:
         "noise": describe_noise(about),
         "key_figures": _list_key_figures(about, here, accuracies["this model"]),
         "accuracies": (headings, [[name, *one.cells] for name, one in accuracies.items()]),
-        "slices": _slice(about, here, moving) if moving else None,
+        "slices": _slice(about, here, moving, next_points) if moving else None,
         "moving": len(moving),
         "never": sum(not np.ptp(about.data.x[:, column]) for column in inputs),
         "drives": _by_output("drives", about, _show_effects, effects, order[:MOST_BARS]),
         "largest_effect": max(part.max() for part in effects),
-        "suggestions": _list_suggestions(about),
+        "suggestions": suggestions,
+        "reasons": _list_reasons(about, suggestions[1][0]),
         "predicted_pictures": _by_output("predicted", about, _show_predicted),
         "calibration": _by_output("calibration", about, _show_calibration, scores),
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
@@ -245,15 +250,16 @@ def _show_calibration(
     ]
 
 
-def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
-    """Lines along the inputs that drive most, through a few rows, for each output."""
+def _slice(about: Subject, here: Moments, moving: list[int], next_points: np.ndarray) -> Chooser:
+    """Lines along the inputs that drive most, through a few rows, for each output; along a lone
+    input with the points to measure next."""
     rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
     inputs = {about.inputs[column]: column for column in moving[:room]}
     every = model_data.compute_slices(about, list(inputs.values()), list(rows.values()))
     blocks = {
-        (name, where, output): _show_slice(about, every[column, row], name, i)
+        (name, where, output): _show_slice(about, every[column, row], name, i, next_points)
         for name, column in inputs.items()
         for where, row in rows.items()
         for i, output in enumerate(outputs)
@@ -262,32 +268,33 @@ def _slice(about: Subject, here: Moments, moving: list[int]) -> Chooser:
     return Chooser("slices", selects, blocks)
 
 
-def _show_slice(about: Subject, along: Slice, name: str, i: int) -> list[Picture]:
-    """Predictions of one output along one input; with the measurements where there is no
-    other input."""
-    grid, output = along.grid, about.outputs[i]
+def _show_slice(
+    about: Subject, along: Slice, name: str, i: int, next_points: np.ndarray
+) -> list[Picture]:
+    """Predictions of one output along one input; with the measurements and the next points where
+    there is no other input."""
+    grid, output, alone = along.grid, about.outputs[i], len(about.inputs) == 1
     x, y = about.data.x[:, along.column], about.data.y[:, i]
     labels: Any = {"xlabel": shorten_label(name), "xlim": (grid[0], grid[-1]), "rug": x}
     labels |= {"xticks": grid} if len(grid) <= 6 else {}
-    data = (x, y) if len(about.inputs) == 1 else None
+    data = (x, y) if alone else None
     bands = figures.plot_quantile_bands, grid, along.quantiles[:, i], data
     predicted = f"Prediction of {output} along {name} with bands of 50 % and 90 %."
     ticks = f"Ticks on the axis: measured values of {name}; beyond them, the model extrapolates."
     most = format_number(along.most_epistemic[i])
     split = f"Entropy of {output} along {name}, split in two; most epistemic at {most}."
     best = f"Along this line the epistemic part is largest at {name} = {most}."
-    entropies = figures.plot_entropies, grid, pick(along.entropies, i)
+    marked = next_points[:, along.column] if alone else None
+    entropies = figures.plot_entropies, grid, pick(along.entropies, i), None, marked
     return [
-        make_picture(predicted, ticks, *bands, ylabel=shorten_label(output), **labels),
-        make_picture(split, best, *entropies, **labels),
+        make_picture(predicted, ticks, *bands, wide=alone, ylabel=shorten_label(output), **labels),
+        make_picture(split, best, *entropies, wide=alone, **labels),
     ]
 
 
-def _list_suggestions(about: Subject) -> Rows:
+def _list_suggestions(about: Subject, x: np.ndarray, best: Suggestion) -> Rows:
     """Where to measure next, over the measured ranges: what ``twofold suggest`` proposes."""
-    x = spread(about.columns, SPREAD, 0)
-    best = suggest_rows(about.model, x, min(SUGGESTED, len(x)))
-    cells = decode(about.columns, x[best.rows])
+    cells = decode(about.columns, x)
     headings = [*cells, "expected information (nats)"]
     for name in about.outputs[:MOST_OUTPUTS]:
         headings += [f"{name}, predicted", "epistemic sd", "aleatoric sd"]
@@ -298,6 +305,12 @@ def _list_suggestions(about: Subject) -> Rows:
     return headings, [
         [*map(_to_cell, inputs), *map(format_number, numbers)] for *inputs, numbers in rows
     ]
+
+
+def _list_reasons(about: Subject, best: list[str]) -> list[tuple[str, str, str]]:
+    """Outputs with both deviations at the first suggestion, a row of ``_list_suggestions``."""
+    numbers = best[len(about.columns) + 1 :]
+    return list(zip(about.outputs, numbers[1::3], numbers[2::3], strict=False))[:MOST_REASONS]
 
 
 def _to_cell(value: Any) -> str:

@@ -67,6 +67,7 @@ def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str
             root.attrib |= {"class": root.attrib["class"] + " tips", "tabindex": "0"}
         _mend(element, names)
     _shorten(root)
+    _unwrap(root)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
@@ -98,6 +99,8 @@ def _mend(element: ET.Element, names: dict[str, str]) -> None:
         attributes["href"] = f"#{names[target[1:]]}" if target[0] == "#" else target
     if "clip-path" in attributes:
         attributes["clip-path"] = f"url(#{names[attributes['clip-path'][5:-1]]})"
+    if element.tag == "image":  # Smooth, where the browser enlarges it.
+        attributes.pop("style", None)
     if "style" in attributes:
         attributes["style"] = _follow_theme(attributes["style"])
     if attributes.get("transform", "").startswith("rotate(-0 "):
@@ -134,12 +137,23 @@ def _shorten(root: ET.Element) -> None:
                 first, shared = path, look
 
 
+def _unwrap(element: ET.Element) -> None:
+    """Leave out groups that say nothing, of which matplotlib has one around most things."""
+    for child in element:
+        _unwrap(child)
+    element[:] = [
+        one
+        for child in element
+        for one in (child if child.tag == "g" and not child.attrib else [child])
+    ]
+
+
 def _add_button(element: ET.Element, gid: str) -> None:
     """Button roles, and a disc around each marker that shows focus and is easy to hit."""
     _, chooser, choice, label = json.loads(gid)
     element.attrib |= {
         "data-chooser": chooser, "data-choice": choice, "aria-label": label, "tabindex": "0",
-        "role": "button",
+        "role": "button", "data-tip": label,
     }  # fmt: skip
     for marker in list(element.iter(f"{SPACE}use")):
         at = {"cx": marker.attrib["x"], "cy": marker.attrib["y"], "r": str(TARGET_RADIUS)}
@@ -147,7 +161,10 @@ def _add_button(element: ET.Element, gid: str) -> None:
 
 
 def _add_tips(element: ET.Element, tips: list[str]) -> None:
-    for marker, tip in zip(element.iter(f"{SPACE}use"), tips, strict=True):
+    markers = list(element.iter(f"{SPACE}use"))
+    if len(markers) != len(tips):  # Some lie beyond the figure.
+        return
+    for marker, tip in zip(markers, tips, strict=True):
         marker.attrib["data-tip"] = tip
 
 
