@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twofold.core.memory import TooLargeError
+from twofold.core.numerics import Padded
 from twofold.estimators.latent import SIGNIFICANT, latent_evidence, needs_latent
 from twofold.estimators.members import (
     Members,

@@ -100,7 +100,7 @@ def explorations(
     done = jnp.concatenate([passages.start.actions, passages.actions], axis=1)
     rows = jnp.arange(horizon)[:, None] + jnp.arange(history)
     windows = Window(seen[:, rows], done[:, rows[:, :-1]])
-    features = scales.features.of(jax.vmap(jax.vmap(task.embedding.features))(windows))
+    features = scales.features.transform(jax.vmap(jax.vmap(task.embedding.features))(windows))
     layers = policy.layers_of(task.shape, controller[None])
     acted = policy.act(task.shape, layers, features.reshape(1, -1, features.shape[-1]))
     return passages.actions - acted.reshape(passages.actions.shape)
