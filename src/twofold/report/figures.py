@@ -31,7 +31,7 @@ SETTINGS: dict[Any, Any] = {
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
 LONGEST_LABEL, LONGEST_NAME = 34, 22
 SPOT = 5.0  # pixels around a point that no label covers
-BESIDE = 11  # of a label, points from its place
+BESIDE = 9  # of a label, points from its place
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # In inches: small, one panel a figure, so that its text can be read on a phone.
@@ -146,10 +146,12 @@ def place_legend_below(axes: Axes) -> Axes:
     return axes
 
 
-def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> None:
-    """Write a text beside each place ``(x, y)`` where it covers neither another text, a place nor
-    the number of a tick, and no line if that can be; leave out those for which there is no room.
-    Call it when the limits of the axes are known."""
+def place_labels(
+    axes: Axes, places: Any, texts: Sequence[str], beside: float = BESIDE, **look: Any
+) -> None:
+    """Write a text beside each place ``(x, y)``, so many points away, where it covers neither
+    another text, a place nor the number of a tick, and no line if that can be; leave out those for
+    which there is no room. Call it when the limits of the axes are known."""
     figure: Any = axes.figure
     if engine := figure.get_layout_engine():
         engine.execute(figure)
@@ -165,7 +167,7 @@ def place_labels(axes: Axes, places: Any, texts: Sequence[str], **look: Any) -> 
     for place, text in zip(places, texts, strict=True):
         for avoided, (right, up) in product((lines, ()), corners):
             label = axes.annotate(
-                text, place, (BESIDE * right, BESIDE * up), textcoords="offset points",
+                text, place, (beside * right, beside * up), textcoords="offset points",
                 ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top",
                 annotation_clip=False, **look,
             )  # fmt: skip

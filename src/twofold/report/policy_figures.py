@@ -17,6 +17,7 @@ ALONE: Any = {"color": figures.CHOSEN, "linewidth": 1.8}
 PANEL, SMALL = (4.0, 3.4), (4.0, 2.5)
 # How much wider a scale for all policies may be than that of one, to be used for it too.
 WIDEST = 4.0
+BESIDE_RING = 11  # of a label, points from a policy, which may have a ring around it
 
 
 def plot_frontier(
@@ -52,7 +53,7 @@ def plot_frontier(
     finite = [one for one in trials if np.isfinite([one.cost, one.epistemic_risk]).all()]
     places = [(one.epistemic_risk, one.cost) for one in finite]
     texts = [f"β = {one.epistemic_weight:g}" for one in finite]
-    figures.place_labels(axes, places, texts, fontsize=9)
+    figures.place_labels(axes, places, texts, BESIDE_RING, fontsize=9)
     place_legend_below(axes)
     return markers
 
