@@ -20,6 +20,7 @@ from twofold.plant.forecast import (
     measure_reach,
     measure_saving,
     quantiles,
+    save_against,
     visit,
     with_epistemic_part,
 )
@@ -82,30 +83,46 @@ def reach(*arguments):
 
 
 def test_savings_are_against_the_logged_actions_from_the_same_starts():
-    """Two weight draws without noise: a loop over each passage, under its actions and under none;
-    what a bias of the changes adds is in both, and not in what is saved."""
+    """Two weight draws without noise: a loop over each passage, under its actions and under
+    none."""
     log, held_out, steps = log_of(), log_of(3, 20, seed=1), 6
     draws = [flat(CHANGES), flat(CHANGES + np.outer([1.0, 0.0], [0.0, 0.0, -0.4, 0.3]))]
     model = model_of(log, draws)
     model.regressor.posterior_.log_noise[:] = -60.0
-    passages, _ = choose_passages(model, held_out, steps, 10, np.random.default_rng(0))
+    passages, paid = choose_passages(model, held_out, steps, 10, np.random.default_rng(0))
     passages = passages._replace(controller=None)
     policy = linear_policy(model, [0.0, 0.0, 0.0])
     costs = forecast(model, policy, passages.start, steps, weight_draws=2, noise_draws=2)
-    found = measure_saving(model, passages, costs, 0)
+    found = measure_saving(model, passages, paid.mean(), costs, 0)
     expected = []
     for gain, bias in ((1.0, 0.0), (0.6, 0.3)):
-        saved = []
+        both = []
         for start, actions in zip(passages.start.observations, passages.actions, strict=True):
             logged = idle = start[-1, 0]
             for (flow,) in actions:
                 logged, idle = 0.5 * logged + gain * flow + bias, 0.5 * idle + bias
-                saved.append(logged - idle)
-        expected.append(np.mean(saved))
-    assert sorted(found) == pytest.approx(sorted(expected), rel=1e-3)
+                both.append((logged, idle))
+        expected.append(np.mean(both, axis=0))
+    right = save_against(paid.mean(), *np.transpose(expected))
+    assert sorted(found) == pytest.approx(sorted(right), rel=1e-3)
     trial = evaluate_policy(model, policy, held_out, steps, 0)
     assert trial.saving_risk > 0.0
     assert trial.careful_saving == trial.saving - 2.0 * trial.saving_risk
+
+
+def test_only_common_errors_of_a_replay_are_subtracted():
+    """A replay that errs as the policy's forecast does, one that errs by itself, and one that is
+    the same for all draws."""
+    rng = np.random.default_rng(0)
+    errors, others = rng.normal(size=(2, 20_000))
+    found = save_against(10.0, 12.0 + errors, 7.0 + errors)
+    np.testing.assert_allclose(found, 5.0)
+    found = save_against(10.0, 12.0 + 5.0 * others, 7.0 + errors)
+    assert found.mean() == pytest.approx(3.0, abs=4 * np.sqrt(1 / 20_000) + 0.05)
+    assert found.std() == pytest.approx(1.0, abs=0.05)
+    np.testing.assert_allclose(
+        save_against(10.0, np.full(20_000, 12.0), 7.0 + errors), 5.0 - errors
+    )
 
 
 def test_distances_beyond_those_of_held_out_states():

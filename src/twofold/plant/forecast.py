@@ -396,10 +396,10 @@ def evaluate_policy(
     """Forecast a policy from the starts of the held-out passages that evaluate the model, and
     measure how far it leaves the data."""
     rng = np.random.default_rng(random_state)
-    passages, _ = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    passages, logged = choose_passages(model, held_out, horizon, PASSAGES, rng)
     draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
     costs = forecast(model, policy, passages.start, horizon, **draws)
-    saving = measure_saving(model, passages, costs, random_state)
+    saving = measure_saving(model, passages, float(logged.mean()), costs, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state)
     visited = {name: _round(bands) for name, bands in reach["visited"].items()}
     ends = 0.0, *QUANTILES, 1.0
@@ -418,14 +418,30 @@ def evaluate_policy(
 
 
 def measure_saving(
-    model: DynamicsModel, passages: Passages, costs: Forecast, random_state: int
+    model: DynamicsModel, passages: Passages, logged: float, costs: Forecast, random_state: int
 ) -> Float[np.ndarray, "M"]:
-    """Saving per step of a policy against the logged controller, from the same windows and weight
-    draws, so that errors common to both forecasts cancel."""
+    """Saving per step of a policy against the logged controller, under each weight draw.
+
+    The controller's cost is known, ``logged``. Its replay from the same windows, with the same
+    weight draws, is a control variate: what it errs is subtracted as far as the policy's forecast
+    errs alike.
+    """
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
-    logged = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
-    return logged.mean(axis=(1, 2, 3)) - costs.by_draw[:, : logged.shape[3]].mean(axis=1)
+    replayed = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
+    policy = costs.by_draw[:, : replayed.shape[3]].mean(axis=1)
+    return save_against(logged, replayed.mean(axis=(1, 2, 3)), policy)
+
+
+def save_against(
+    logged: float, replayed: Float[np.ndarray, "M"], policy: Float[np.ndarray, "M"]
+) -> Float[np.ndarray, "M"]:
+    """``C + c (R_m − C) − P_m`` with the logged cost C, its replays R and the policy's costs P; c,
+    from 0 to 1, minimises the variance."""
+    variance = replayed.var()
+    common = np.mean((replayed - replayed.mean()) * (policy - policy.mean()))
+    share = np.clip(common / variance, 0.0, 1.0) if variance > 0.0 else 1.0
+    return logged + share * (replayed - logged) - policy
 
 
 def _round(values: np.ndarray) -> np.ndarray:
