@@ -263,6 +263,12 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     assert is_kept(members._replace(scores=scores), chains)
     worse = chains._replace(fair_scores=scores - 1.0)
     assert not is_kept(members._replace(scores=scores), worse)
+    noise = np.where(np.isfinite(scores), rng.normal(size=len(scores)), np.nan)
+    noise = (noise - np.nanmean(noise)) / np.nanstd(noise, ddof=1)
+    error = np.isfinite(scores).sum() ** -0.5
+    for errors, kept in ((1.5, True), (2.5, False)):
+        unsure = chains._replace(fair_scores=scores - errors * error + noise)
+        assert is_kept(members._replace(scores=scores), unsure) == kept
 
 
 class Script:
