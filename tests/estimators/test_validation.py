@@ -1,5 +1,7 @@
 """Input that people pass: tables of pandas with dates and missing values, labels of any type."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from twofold.estimators.validation import (
     check_row_facts,
     check_row_numbers,
     check_training_data,
+    warn_of_outliers,
 )
 
 ROWS = 6
@@ -76,3 +79,19 @@ def test_groups_of_weight_zero_are_left_out():
     np.testing.assert_array_equal(found.take(groups >= 2).groups, np.repeat(np.arange(4), 4))
     with pytest.raises(ValueError, match=r"at least 4 groups .* got 3"):
         check_row_facts(BNNLVRegressor(), rows, np.where(groups < 3, 0.0, 1.0), **facts)
+
+
+def test_a_lone_value_far_from_all_others_is_named():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(100, 3))
+    values[7, 1] = 1e6
+    with pytest.warns(UserWarning, match=r"one value of heat, 1e\+06, is more than 100 times"):
+        warn_of_outliers(["width", "heat", "age"], values)
+    switch = np.zeros((100, 1))
+    switch[3] = 1.0
+    heavy = np.exp(rng.normal(size=(100, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_outliers(["width", "age"], values[:, [0, 2]])
+        warn_of_outliers(["switch"], switch)
+        warn_of_outliers(["heavy"], heavy)

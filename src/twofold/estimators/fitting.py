@@ -288,6 +288,9 @@ def _prepare(
         x, targets, facts = x[counted], targets[counted], facts.take(counted)
         facts = facts._replace(weight=None if np.all(facts.weight == 1) else facts.weight)
     columns = targets.reshape(len(targets), -1)
+    names = getattr(estimator, "feature_names_in_", [f"column {i} of X" for i in range(x.shape[1])])
+    validation.warn_of_outliers(names, x)
+    validation.warn_of_outliers([f"column {i} of y" for i in range(columns.shape[1])], columns)
     of_x, of_y = Standardizer.fit(x), Standardizer.fit(columns)
     fingerprint = persistence.fingerprint(x, columns, *(p for p in facts if p is not None))
     if facts.error is not None:

@@ -1,5 +1,6 @@
 """Validation of a regressor's data and settings."""
 
+import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ FORMS = {
 }
 # Its square and the square of its inverse are still normal floating-point numbers.
 SMALLEST_SPREAD = 1e-150
+# How many times as far from the median as any other value an outlier is, in how many rows at least.
+FAR, FEWEST_ROWS = 100.0, 10
 # Half of the held-out groups decide when a member stops, half score it.
 FEWEST_GROUPS = 4
 
@@ -96,6 +99,23 @@ def refuse_huge(name: str, scale: np.ndarray) -> None:
         raise ValueError(
             f"{name} has values too large or too close together to standardise in column(s) "
             f"{bad.tolist()}; rescale them"
+        )
+
+
+def warn_of_outliers(names: Sequence[Any], values: np.ndarray) -> None:
+    """Warn of values beside which all others of their column are nearly equal."""
+    if len(values) < FEWEST_ROWS:
+        return
+    distances = np.abs(values - np.median(values, axis=0))
+    second, first = np.sort(distances, axis=0)[-2:]
+    for column in np.flatnonzero((second > 0.0) & (first / FAR > second)).tolist():
+        value = values[distances[:, column].argmax(), column]
+        warnings.warn(
+            f"one value of {names[column]}, {value:g}, is more than {FAR:g} times as far from the "
+            "median as any other, which makes the others nearly equal to a model; correct or drop "
+            "it if it is a mistake, else transform the column",
+            UserWarning,
+            stacklevel=6,
         )
 
 
