@@ -184,8 +184,7 @@ def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are
     def judged(bias, saving, risk, behind_linear=0.0):
         seen, one_step = project.quality.multi_step, project.quality.one_step
         multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
-        score = one_step.model.standardised + behind_linear
-        one_step = replace(one_step, linear=replace(one_step.linear, standardised=score))
+        one_step = replace(one_step, crps=one_step.linear_crps + behind_linear)
         trials = [replace(one, saving=saving, saving_risk=risk) for one in project.trials]
         quality = replace(project.quality, one_step=one_step, multi_step=multi_step)
         return replace(project, quality=quality, trials=tuple(trials)).recommended

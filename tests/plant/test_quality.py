@@ -55,6 +55,11 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     assert one.model.standardised == pytest.approx(one.model.raw + np.log(2.0))
     assert one.linear.standardised == pytest.approx(one.linear.raw + np.log(2.0))
     assert one.linear.raw == pytest.approx(one.model.raw, abs=0.01)
+    # E|X − y| − ½ E|X − X'| of a Gaussian is σ / √π in the mean; its deviation is about 0.4 σ.
+    noise = NOISE / 2.0
+    error = 4 * 0.4 * noise / np.sqrt(rows)
+    assert one.crps == pytest.approx(noise / np.sqrt(np.pi), abs=error)
+    assert one.linear_crps == pytest.approx(one.crps, abs=0.01 * noise)
     assert found.doubts == ()
     warn_of(found.doubts)
     assert not [one for one in recwarn if one.category is PlanningWarning]
@@ -148,11 +153,14 @@ def test_a_gain_smaller_than_the_bias_of_replayed_costs_is_no_gain():
     assert "replayed" not in advice((), TRIALS, 15.0, 1.0)[0]
 
 
-@pytest.mark.parametrize(("behind", "expected"), [(0.09, 1), (0.11, None), (np.nan, None)])
-def test_no_policy_of_a_model_far_below_a_linear_regression_is_recommended(behind, expected):
-    """By 0.1 nats per output, of which there are two."""
+@pytest.mark.parametrize(
+    ("crps", "linear", "expected"),
+    [(0.56, 0.5, 1), (0.58, 0.5, None), (0.015, 0.0, 1), (0.03, 0.0, None), (np.nan, 0.5, None)],
+)
+def test_no_policy_of_a_model_far_below_a_linear_regression_is_recommended(crps, linear, expected):
+    """By a tenth of its CRPS and 0.02."""
     flat = np.full(2, 0.9)
-    one = OneStep(9, Scores(0.0, -1.0), Scores(0.0, -1.0 + 2 * behind), flat, flat)
+    one = OneStep(9, Scores(0.0, -1.0), Scores(0.0, -1.0), flat, flat, crps, linear)
     many = compare(np.zeros((6, 5, 4)), np.zeros((5, 4)), cost_mean=2.0, cost_scale=0.5)
     margin = Quality(("a", "b"), 4, one, many, ()).margin
     assert recommend(TRIALS, 15.0, margin) == expected

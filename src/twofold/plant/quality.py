@@ -35,8 +35,10 @@ WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
 # On a linear plant, no model beats a linear one. Tolerance in nats per output: the cost of a mean
 # that is off by a fifth of the noise.
 LINEAR_SLACK = 0.02
-# Nats per output below a linear regression beyond which forecasts of a model are not relied on.
-FAR_BELOW_LINEAR = 0.1
+# CRPS, in deviations of the outputs, beyond which forecasts are not relied on: times that of a
+# linear regression, plus a constant for plants without noise. A likelihood would let a nearly
+# deterministic column decide, whose errors cost nothing.
+FAR_WORSE, NEGLIGIBLE = 1.1, 0.02
 # At a horizon where the start no longer matters, even a perfect model errs as much as the mean, up
 # to chance.
 MEAN_SLACK = 1.1
@@ -97,13 +99,16 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class OneStep:
-    """One step ahead: log-likelihoods, and for each output the coverage of central intervals."""
+    """One step ahead: log-likelihoods, for each output the coverage of central intervals, and the
+    mean CRPS in deviations of the outputs."""
 
     rows: int
     model: Scores
     linear: Scores
     coverage_50: np.ndarray
     coverage_90: np.ndarray
+    crps: float = 0.0
+    linear_crps: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +173,8 @@ class Quality:
         """Possible error of an expected cost (``MultiStep.replay_margin``); infinite if one step
         ahead a linear regression is much better than the model."""
         one = self.one_step
-        behind = (one.linear.standardised - one.model.standardised) / len(self.targets)
-        return self.multi_step.replay_margin if behind <= FAR_BELOW_LINEAR else np.inf
+        relied_on = one.crps <= FAR_WORSE * one.linear_crps + NEGLIGIBLE
+        return self.multi_step.replay_margin if relied_on else np.inf
 
     @classmethod
     def of(
@@ -270,13 +275,14 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
         for a, b in (model.embedding.design(model.log), (x, y))
     ]
     own = float(regressor.log_likelihood(x, y).mean())
-    linear = float(LinearGaussian.fit(*seen[0]).log_likelihood(*seen[1]).mean())
+    regression = LinearGaussian.fit(*seen[0])
+    linear = float(regression.log_likelihood(*seen[1]).mean())
     shift = float(np.log(scale).sum())
-    places = metrics.pit(regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape), y)
-    shares = [metrics.coverage(column, LEVELS) for column in places.T]
-    return OneStep(
-        len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
-    )
+    samples = regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape)
+    shares = [metrics.coverage(column, LEVELS) for column in metrics.pit(samples, y).T]
+    crps = (metrics.crps(samples, y) / scale).mean(), regression.crps(*seen[1]).mean()
+    scores = Scores(own, own + shift), Scores(linear - shift, linear)
+    return OneStep(len(rows), *scores, *np.transpose(shares), *map(float, crps))
 
 
 def compare(
