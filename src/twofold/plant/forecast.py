@@ -327,7 +327,8 @@ class Trial:
     ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
     each column at each step, ``logged`` those of the log. ``saving`` is the saving per step against
     the logged controller, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
-    deviation between weight draws.
+    deviation between weight draws; ``second_saving`` is the saving by a second opinion (infinite:
+    none was asked for).
     """
 
     epistemic_weight: float
@@ -346,6 +347,7 @@ class Trial:
     logged: dict[str, np.ndarray] = field(default_factory=dict)
     saving: float = np.nan
     saving_risk: float = np.nan
+    second_saving: float = np.inf
 
     def __post_init__(self):
         check_kinds(self, "trial")
@@ -391,15 +393,21 @@ class Trial:
 
 
 def evaluate_policy(
-    model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int
+    model: DynamicsModel,
+    policy: LearnedPolicy,
+    held_out: Log,
+    horizon: int,
+    random_state: int,
+    second: DynamicsModel | None = None,
 ) -> Trial:
     """Forecast a policy from the starts of the held-out passages that evaluate the model, and
-    measure how far it leaves the data."""
+    measure how far it leaves the data. ``second`` is another model that says what it saves."""
     rng = np.random.default_rng(random_state)
-    passages, logged = choose_passages(model, held_out, horizon, PASSAGES, rng)
-    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
-    costs = forecast(model, policy, passages.start, horizon, **draws)
-    saving = measure_saving(model, passages, float(logged.mean()), costs, random_state)
+    found = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    costs, saving = forecast_saving(model, policy, *found, horizon, random_state)
+    opinion = np.inf
+    if second is not None:
+        opinion = float(forecast_saving(second, policy, *found, horizon, random_state)[1].mean())
     reach = measure_reach(model, policy, held_out, horizon, random_state)
     visited = {name: _round(bands) for name, bands in reach["visited"].items()}
     ends = 0.0, *QUANTILES, 1.0
@@ -413,8 +421,24 @@ def evaluate_policy(
         logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
+        second_saving=opinion,
         **reach | {"visited": visited},
     )
+
+
+def forecast_saving(
+    model: DynamicsModel,
+    policy: LearnedPolicy,
+    passages: Passages,
+    logged: Float[np.ndarray, "B T"],
+    horizon: int,
+    random_state: int,
+) -> tuple[Forecast, Float[np.ndarray, "M"]]:
+    """The costs of a policy from the starts of passages, and its saving against their ``logged``
+    costs."""
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
+    return costs, measure_saving(model, passages, float(logged.mean()), costs, random_state)
 
 
 def measure_saving(

@@ -40,6 +40,7 @@ from twofold.plant.search import (
     file_name,
     search_policies,
 )
+from twofold.plant.second_opinion import linear_model
 from twofold.plant.tuned import Tuning, choose_tuning, part_draws, tune_all
 from twofold.plant.tuning import TuningSettings
 
@@ -86,13 +87,13 @@ class Project:
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than the present controller."""
-        number = recommend(self.trials, self.logged_cost, self.quality.margin)
+        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
         """The recommendation, reasons and caveats, in sentences; the first is the headline."""
-        known = self.logged_cost, self.quality.margin
+        known = self.logged_cost, self.quality.multi_step.replay_margin
         return advice(self.doubts, self.trials, *known)
 
     @property
@@ -216,13 +217,14 @@ def find_policies(
         checkpoint_seconds=own.checkpoint_seconds,
         verbose=verbose,
     )
+    second = linear_model(referee) if quality.far_below_linear else None
     quiet, trials = not (sys.stderr.isatty() if verbose == "auto" else verbose), []
     console = Console(stderr=True)
     for policy in track(policies, "evaluating policies", console=console, disable=quiet):
         path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
         if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
             policy.export_onnx(path.with_suffix(".onnx"))
-        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state)
+        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state, second)
         trials.append(_keep(path, Trial, evaluate))
     return Project(folder, quality, tuple(policies), tuple(trials), about, found)
 

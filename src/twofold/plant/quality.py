@@ -35,10 +35,8 @@ WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
 # On a linear plant, no model beats a linear one. Tolerance in nats per output: the cost of a mean
 # that is off by a fifth of the noise.
 LINEAR_SLACK = 0.02
-# CRPS, in deviations of the outputs, beyond which forecasts are not relied on: times that of a
-# linear regression, plus a constant for plants without noise. A likelihood would let a nearly
-# deterministic column decide, whose errors cost nothing.
-FAR_WORSE, NEGLIGIBLE = 1.1, 0.02
+# Nats per output below a linear regression beyond which that is asked for a second opinion.
+FAR_BELOW_LINEAR = 0.1
 # At a horizon where the start no longer matters, even a perfect model errs as much as the mean, up
 # to chance.
 MEAN_SLACK = 1.1
@@ -99,16 +97,13 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class OneStep:
-    """One step ahead: log-likelihoods, for each output the coverage of central intervals, and the
-    mean CRPS in deviations of the outputs."""
+    """One step ahead: log-likelihoods, and for each output the coverage of central intervals."""
 
     rows: int
     model: Scores
     linear: Scores
     coverage_50: np.ndarray
     coverage_90: np.ndarray
-    crps: float = 0.0
-    linear_crps: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +164,11 @@ class Quality:
     doubts: tuple[Doubt, ...]
 
     @property
-    def margin(self) -> float:
-        """Possible error of an expected cost (``MultiStep.replay_margin``); infinite if one step
-        ahead a linear regression is much better than the model."""
+    def far_below_linear(self) -> bool:
+        """Whether one step ahead a linear regression is much better than the model."""
         one = self.one_step
-        relied_on = one.crps <= FAR_WORSE * one.linear_crps + NEGLIGIBLE
-        return self.multi_step.replay_margin if relied_on else np.inf
+        behind = (one.linear.standardised - one.model.standardised) / len(self.targets)
+        return not behind <= FAR_BELOW_LINEAR
 
     @classmethod
     def of(
@@ -275,14 +269,13 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
         for a, b in (model.embedding.design(model.log), (x, y))
     ]
     own = float(regressor.log_likelihood(x, y).mean())
-    regression = LinearGaussian.fit(*seen[0])
-    linear = float(regression.log_likelihood(*seen[1]).mean())
+    linear = float(LinearGaussian.fit(*seen[0]).log_likelihood(*seen[1]).mean())
     shift = float(np.log(scale).sum())
-    samples = regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape)
-    shares = [metrics.coverage(column, LEVELS) for column in metrics.pit(samples, y).T]
-    crps = (metrics.crps(samples, y) / scale).mean(), regression.crps(*seen[1]).mean()
-    scores = Scores(own, own + shift), Scores(linear - shift, linear)
-    return OneStep(len(rows), *scores, *np.transpose(shares), *map(float, crps))
+    places = metrics.pit(regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape), y)
+    shares = [metrics.coverage(column, LEVELS) for column in places.T]
+    return OneStep(
+        len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
+    )
 
 
 def compare(
@@ -323,11 +316,13 @@ def find_best(trials: Sequence[Trial]) -> int:
 
 def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
     """Index of the best policy, or None if it is mostly beyond the data, its expected saving does
-    not exceed the ``margin`` (``Quality.margin``), or its risk-adjusted saving is not positive."""
+    not exceed the ``margin`` (``MultiStep.replay_margin``), its risk-adjusted saving is not
+    positive, or a second opinion was asked for and does not expect it to save that much."""
     number = find_best(trials)
-    saving, careful = expected_saving(trials[number], logged_cost)
-    known = trials[number].share_beyond <= MOST_BEYOND
-    return number if known and saving > margin and careful > 0.0 else None
+    best = trials[number]
+    saving, careful = expected_saving(best, logged_cost)
+    known, agreed = best.share_beyond <= MOST_BEYOND, best.second_saving > margin
+    return number if known and agreed and saving > margin and careful > 0.0 else None
 
 
 def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
@@ -383,7 +378,10 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     if recommend(trials, logged_cost, margin) is None:
         off = f"replayed costs of logged actions may be off by {margin:.4g}"
         off = "no replayed cost is finite" if np.isnan(margin) else off
-        off = "a linear regression predicts the next step better" if np.isinf(margin) else off
+        if expected_saving(best, logged_cost)[0] > margin:
+            opinion = f"expects it to save {best.second_saving:.3g} a step"
+            opinion = opinion if np.isfinite(best.second_saving) else "cannot forecast it"
+            off = f"a linear regression, which predicts the next step better, {opinion}"
         off = f", but {off}" if expected_saving(best, logged_cost)[1] > 0.0 else ""
         best_of = f"The best of them, {policy}, has a risk-adjusted cost of {sums}"
         return f"{KEEP} {best_of}; {logged}{off}.{saved}"
