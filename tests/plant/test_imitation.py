@@ -7,7 +7,7 @@ import pytest
 
 from twofold.core.numerics import Standardizer
 from twofold.plant.imitation import HIDDEN, act_alike, imitate
-from twofold.plant.log import Episode, Log
+from twofold.plant.log import Episode, Log, previous_actions, steps
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.quality import assess
 from twofold.plant.replay import choose_passages, replay, replay_task
@@ -44,13 +44,43 @@ def test_what_depends_on_the_state_is_imitated_and_nothing_else():
     reaction = np.tanh(0.4 * (features[:, 0] - 2.0))
     actions = np.stack([1.0 + reaction, rng.uniform(-3.0, 0.0, 2_000)], axis=1)
     shape = PolicyNetwork(2, HIDDEN, (0.0, -3.0), (2.0, 0.0))
-    weights = jnp.asarray(imitate(shape, features, actions))
+    previous = rng.normal(size=actions.shape)
+    weights = jnp.asarray(imitate(shape, features, actions, previous))
     seen = jnp.asarray(Standardizer.fit(features).transform(features), jnp.float32)
     first, second = np.asarray(act_alike(shape, weights, seen)).T
     assert np.square(first - reaction).mean() < 0.01 * reaction.var()
     assert not second.any()
-    assert not imitate(shape, features, rng.permutation(actions)).any()
-    assert not imitate(shape, features[:99], actions[:99]).any()
+    assert not imitate(shape, features, rng.permutation(actions), previous).any()
+    assert not imitate(shape, features[:99], actions[:99], previous[:99]).any()
+
+
+@pytest.mark.parametrize("history", [1, 2])
+def test_exploration_that_persists_is_replayed_as_logged(history):
+    """The level and the previous flow predict most of its variance, as they would of a reaction."""
+    rng, parts = np.random.default_rng(0), []
+    for number in range(40):
+        levels, flows = [rng.normal()], [0.0]
+        for _ in range(50):
+            flows.append(np.clip(0.9 * flows[-1] + 0.1 * rng.normal(), -1.0, 1.0))
+            change = np.dot([-0.5, 0.5, 0.0], [levels[-1], flows[-1], 1.0])
+            levels.append(levels[-1] + change + 0.01 * rng.normal())
+        names = {"name": str(number)}
+        parts.append(Episode(np.array(levels)[:, None], np.array(flows[1:])[:, None], **names))
+    log = Log(("level",), ("flow",), [-1.0], [1.0], tuple(parts))
+    model = model_of(log, [-0.5, *[0.0] * 2 * (history - 1), 0.5, 0.0], history=history)
+    assert not model.controller.any()
+
+
+@pytest.mark.parametrize("history", [1, 3])
+def test_previous_actions_are_those_of_the_same_episode(history):
+    log = feedback_log(episodes=3, steps=7)
+    found, after = previous_actions(log, history), steps(log, history).actions
+    expected = []
+    for one in log.episodes:
+        for row in range(history - 1, len(one.actions)):
+            expected.append((one.actions[max(row - 1, 0)], one.actions[row]))
+    np.testing.assert_array_equal(found, [before for before, _ in expected])
+    np.testing.assert_array_equal(after, [now for _, now in expected])
 
 
 def test_replays_of_the_right_model_are_unbiased_where_a_controller_holds_the_plant():

@@ -11,7 +11,8 @@ actions, u_t − π(s'_t), is exploration. If that is independent of the plant's
 replays of the right model have the right mean. With a constant π, a_t = u_t.
 
 π is trained with Adam and early stopping on held-out blocks of the log. An action that it does not
-predict there is replayed as logged.
+predict there better than a linear regression on the previous action is replayed as logged: slow
+exploration persists, and is no reaction to the state.
 """
 
 from functools import partial
@@ -24,6 +25,7 @@ import optax
 
 from twofold.core.arrays import Array, Float, Int, Key
 from twofold.core.numerics import Standardizer
+from twofold.estimators.linear import LinearGaussian
 from twofold.model import network
 from twofold.plant import policy
 from twofold.plant.policy import DTYPE, PolicyNetwork
@@ -33,16 +35,19 @@ BLOCKS, HELD_OUT = 20, 4  # every fourth of twenty consecutive blocks of rows is
 FEWEST_ROWS = 100
 BATCH, UPDATES, LOOKS = 256, 2_000, 20
 LEARNING_RATE = 1e-2
-LEAST_EXPLAINED = 0.05  # share of the variance of an action
+LEAST_EXPLAINED = 0.1  # share of the variance of an action, given the previous one
 STREAM = 0
 OPTIMISER = optax.scale_by_adam()
 
 
 def imitate(
-    shape: PolicyNetwork, features: Float[np.ndarray, "N F"], actions: Float[np.ndarray, "N A"]
+    shape: PolicyNetwork,
+    features: Float[np.ndarray, "N F"],
+    actions: Float[np.ndarray, "N A"],
+    previous: Float[np.ndarray, "N A"],
 ) -> Float[np.ndarray, "P"]:
     """Weights of a policy that acts as the logged controller, from raw features; actions that it
-    cannot predict have the middle of their bounds."""
+    cannot predict have the middle of their bounds. ``previous`` are the actions one step before."""
     nothing = np.zeros(network.num_weights(shape.sizes), DTYPE)
     if len(features) < FEWEST_ROWS:
         return nothing
@@ -55,8 +60,9 @@ def imitate(
         [jnp.asarray(part[rows], DTYPE) for part in (seen, aims)] for rows in (~held_out, held_out)
     )
     weights, error = _train(shape, jax.random.key(STREAM), *known, *unknown)
-    spread = np.square(aims[held_out] - aims[~held_out].mean(axis=0)).mean(axis=0)
-    lost = np.asarray(error) >= (1.0 - LEAST_EXPLAINED) * spread
+    persistent = LinearGaussian.fit(previous[~held_out], aims[~held_out])
+    rest = np.square(aims[held_out] - persistent.predict(previous[held_out])).mean(axis=0)
+    lost = np.asarray(error) >= (1.0 - LEAST_EXPLAINED) * rest
     return nothing if lost.all() else np.asarray(silence(shape, weights, lost))
 
 

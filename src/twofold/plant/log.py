@@ -240,6 +240,12 @@ def stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
     return seen, done
 
 
+def previous_actions(log: Log, history: int) -> np.ndarray:
+    """The action before that of every one of the ``steps`` ``[N, A]``; of a first one, itself."""
+    shifted = [np.concatenate([one.actions[:1], one.actions[:-1]]) for one in log.episodes]
+    return np.concatenate([actions[history - 1 :] for actions in shifted])
+
+
 def steps(log: Log, history: int) -> Steps:
     """Every step preceded by ``history`` observations, episode by episode."""
     check_length(log, history)
