@@ -7,7 +7,7 @@ import pytest
 
 from twofold.core.numerics import Standardizer
 from twofold.plant.imitation import HIDDEN, act_alike, imitate
-from twofold.plant.log import Episode, Log, previous_actions, steps
+from twofold.plant.log import Episode, Log, follow, steps
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.quality import assess
 from twofold.plant.replay import choose_passages, replay, replay_task
@@ -44,14 +44,14 @@ def test_what_depends_on_the_state_is_imitated_and_nothing_else():
     reaction = np.tanh(0.4 * (features[:, 0] - 2.0))
     actions = np.stack([1.0 + reaction, rng.uniform(-3.0, 0.0, 2_000)], axis=1)
     shape = PolicyNetwork(2, HIDDEN, (0.0, -3.0), (2.0, 0.0))
-    previous = rng.normal(size=actions.shape)
-    weights = jnp.asarray(imitate(shape, features, actions, previous))
+    follows = np.arange(2_000) % 100 > 0
+    weights = jnp.asarray(imitate(shape, features, actions, follows))
     seen = jnp.asarray(Standardizer.fit(features).transform(features), jnp.float32)
     first, second = np.asarray(act_alike(shape, weights, seen)).T
     assert np.square(first - reaction).mean() < 0.01 * reaction.var()
     assert not second.any()
-    assert not imitate(shape, features, rng.permutation(actions), previous).any()
-    assert not imitate(shape, features[:99], actions[:99], previous[:99]).any()
+    assert not imitate(shape, features, rng.permutation(actions), follows).any()
+    assert not imitate(shape, features[:99], actions[:99], follows[:99]).any()
 
 
 @pytest.mark.parametrize("history", [1, 2])
@@ -71,16 +71,34 @@ def test_exploration_that_persists_is_replayed_as_logged(history):
     assert not model.controller.any()
 
 
+def test_a_reaction_is_found_beside_exploration_that_persists():
+    """A least-squares fit would hardly find it, because exploration moves the level, too."""
+    rng, features, actions, follows = np.random.default_rng(0), [], [], []
+    for _ in range(40):
+        level, explored = 0.0, 0.0
+        for step in range(100):
+            explored = 0.95 * explored + 0.05 * rng.normal()
+            features.append([level])
+            actions.append([-0.3 * level + explored])
+            follows.append(step > 0)
+            level = 0.5 * level + 2.0 * actions[-1][0] + 0.3 * rng.normal()
+    features, actions = np.array(features), np.array(actions)
+    shape = PolicyNetwork(1, HIDDEN, (-2.0,), (2.0,))
+    weights = jnp.asarray(imitate(shape, features, actions, np.array(follows)))
+    standard = Standardizer.fit(features)
+    ends = jnp.asarray(standard.transform(np.array([[-0.5], [0.5]])), jnp.float32)
+    low, high = 2.0 * np.asarray(act_alike(shape, weights, ends))[:, 0]
+    assert high - low == pytest.approx(-0.3, abs=0.05)
+    assert np.polyfit(features[:, 0], actions[:, 0], 1)[0] > -0.1
+
+
 @pytest.mark.parametrize("history", [1, 3])
-def test_previous_actions_are_those_of_the_same_episode(history):
+def test_steps_follow_those_of_the_same_episode(history):
     log = feedback_log(episodes=3, steps=7)
-    found, after = previous_actions(log, history), steps(log, history).actions
-    expected = []
-    for one in log.episodes:
-        for row in range(history - 1, len(one.actions)):
-            expected.append((one.actions[max(row - 1, 0)], one.actions[row]))
-    np.testing.assert_array_equal(found, [before for before, _ in expected])
-    np.testing.assert_array_equal(after, [now for _, now in expected])
+    after, found = steps(log, history).actions, follow(log, history)
+    assert len(found) == len(after)
+    expected = [row > history - 1 for one in log.episodes for row in range(history - 1, len(one))]
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_replays_of_the_right_model_are_unbiased_where_a_controller_holds_the_plant():

@@ -10,21 +10,25 @@ within the bounds, with a network π fitted to the logged actions. What is left 
 actions, u_t − π(s'_t), is exploration. If that is independent of the plant's noise and π is right,
 replays of the right model have the right mean. With a constant π, a_t = u_t.
 
-π is trained with Adam and early stopping on held-out blocks of the log. An action that it does not
-predict there better than a linear regression on the previous action is replayed as logged: slow
-exploration persists, and is no reaction to the state.
+What a log explores usually persists, and is then no reaction to the states that it has led to. π is
+therefore fitted with autocorrelated residuals: with ρ for each action it minimises
+
+    Σ_t (u_t − π(s'_t) − ρ (u_{t-1} − π(s'_{t-1})))²
+
+by Adam, with early stopping on held-out blocks of the log. An action that it does not predict there
+better than a linear regression on the previous actions is replayed as logged.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from twofold.core.arrays import Array, Float, Int, Key
-from twofold.core.numerics import Standardizer
+from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.numerics import Standardizer, select
 from twofold.estimators.linear import LinearGaussian
 from twofold.model import network
 from twofold.plant import policy
@@ -35,33 +39,46 @@ BLOCKS, HELD_OUT = 20, 4  # every fourth of twenty consecutive blocks of rows is
 FEWEST_ROWS = 100
 BATCH, UPDATES, LOOKS = 256, 2_000, 20
 LEARNING_RATE = 1e-2
-LEAST_EXPLAINED = 0.1  # share of the variance of an action, given the previous one
+LEAST_EXPLAINED = 0.02  # share of the variance of an action, given the previous one
 STREAM = 0
 OPTIMISER = optax.scale_by_adam()
+
+
+class Pairs(NamedTuple):
+    """Standardised features and actions (from -1 to 1) of rows and of the rows before."""
+
+    features: Float[Array, "N F"]
+    actions: Float[Array, "N A"]
+    features_before: Float[Array, "N F"]
+    actions_before: Float[Array, "N A"]
 
 
 def imitate(
     shape: PolicyNetwork,
     features: Float[np.ndarray, "N F"],
     actions: Float[np.ndarray, "N A"],
-    previous: Float[np.ndarray, "N A"],
+    follows: Bool[np.ndarray, "N"],
 ) -> Float[np.ndarray, "P"]:
     """Weights of a policy that acts as the logged controller, from raw features; actions that it
-    cannot predict have the middle of their bounds. ``previous`` are the actions one step before."""
+    cannot predict have the middle of their bounds. ``follows`` marks rows whose step follows that
+    of the row before."""
     nothing = np.zeros(network.num_weights(shape.sizes), DTYPE)
-    if len(features) < FEWEST_ROWS:
+    later = np.flatnonzero(follows)
+    if len(later) < FEWEST_ROWS:
         return nothing
-    block = np.arange(len(features)) * BLOCKS // len(features)
+    block = np.arange(len(later)) * BLOCKS // len(later)
     held_out = block % HELD_OUT == HELD_OUT - 1
     seen = Standardizer.fit(features.astype(float)).transform(features)
     low, high = np.array(shape.low), np.array(shape.high)
     aims = (2.0 * actions - low - high) / (high - low)
     known, unknown = (
-        [jnp.asarray(part[rows], DTYPE) for part in (seen, aims)] for rows in (~held_out, held_out)
+        Pairs(*(jnp.asarray(part[at], DTYPE) for at in (rows, rows - 1) for part in (seen, aims)))
+        for rows in (later[~held_out], later[held_out])
     )
-    weights, error = _train(shape, jax.random.key(STREAM), *known, *unknown)
-    persistent = LinearGaussian.fit(previous[~held_out], aims[~held_out])
-    rest = np.square(aims[held_out] - persistent.predict(previous[held_out])).mean(axis=0)
+    weights, error = _train(shape, jax.random.key(STREAM), known, unknown)
+    persistent = LinearGaussian.fit(aims[later[~held_out] - 1], aims[later[~held_out]])
+    predicted = persistent.predict(aims[later[held_out] - 1])
+    rest = np.square(aims[later[held_out]] - predicted).mean(axis=0)
     lost = np.asarray(error) >= (1.0 - LEAST_EXPLAINED) * rest
     return nothing if lost.all() else np.asarray(silence(shape, weights, lost))
 
@@ -84,42 +101,39 @@ def silence(shape: PolicyNetwork, weights: Array, which: np.ndarray) -> Float[Ar
 
 @partial(jax.jit, static_argnums=0)
 def _train(
-    shape: PolicyNetwork,
-    key: Key,
-    features: Float[Array, "N F"],
-    aims: Float[Array, "N A"],
-    unseen: Float[Array, "V F"],
-    unseen_aims: Float[Array, "V A"],
+    shape: PolicyNetwork, key: Key, known: Pairs, unknown: Pairs
 ) -> tuple[Float[Array, "P"], Float[Array, "A"]]:
     """The best weights on held-out rows, and the squared error of each action there."""
     start_key, batch_key = jax.random.split(key)
-    weights = policy.init(start_key, shape)
+    begin = policy.init(start_key, shape), jnp.zeros(len(shape.low), DTYPE)
 
-    def error(weights: Array, rows: Array, right: Array) -> Float[Array, "A"]:
-        return jnp.mean(jnp.square(act_alike(shape, weights, rows) - right), axis=0)
+    def error(fit: tuple[Array, Array], pairs: Pairs) -> Float[Array, "A"]:
+        weights, persistence = fit
+        now = pairs.actions - act_alike(shape, weights, pairs.features)
+        before = pairs.actions_before - act_alike(shape, weights, pairs.features_before)
+        return jnp.mean(jnp.square(now - persistence * before), axis=0)
 
-    def total(weights: Array, rows: Array) -> Float[Array, ""]:
-        return jnp.sum(error(weights, features[rows], aims[rows]))
-
-    def update(number: Int[Array, ""], carry: tuple[Array, Any]) -> tuple[Array, Any]:
-        weights, moments = carry
+    def update(number: Int[Array, ""], carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        fit, moments = carry
         own = jax.random.fold_in(batch_key, number)
-        rows = jax.random.randint(own, (BATCH,), 0, features.shape[0])
-        direction, moments = OPTIMISER.update(jax.grad(total)(weights, rows), moments)
+        rows = jax.random.randint(own, (BATCH,), 0, known.actions.shape[0])
+        batch = jax.tree.map(lambda leaf: leaf[rows], known)
+        slope = jax.grad(lambda fit: jnp.sum(error(fit, batch)))(fit)
+        direction, moments = OPTIMISER.update(slope, moments)
         rate = LEARNING_RATE * 0.5 * (1.0 + jnp.cos(jnp.pi * number / UPDATES))
-        return weights - rate * direction, moments
+        return jax.tree.map(lambda leaf, by: leaf - rate * by, fit, direction), moments
 
     def look(carry: Any, number: Int[Array, ""]) -> tuple[Any, None]:
-        weights, moments, best, least = carry
+        fit, moments, best, least = carry
         first = number * (UPDATES // LOOKS)
         bounds = first, first + UPDATES // LOOKS
-        weights, moments = jax.lax.fori_loop(*bounds, update, (weights, moments))
-        now = error(weights, unseen, unseen_aims)
+        fit, moments = jax.lax.fori_loop(*bounds, update, (fit, moments))
+        now = error(fit, unknown)
         better = jnp.sum(now) < jnp.sum(least)
-        best, least = jnp.where(better, weights, best), jnp.where(better, now, least)
-        return (weights, moments, best, least), None
+        best, least = select(better, (fit[0], now), (best, least))
+        return (fit, moments, best, least), None
 
     worst = jnp.full(len(shape.low), jnp.inf)
-    begin = weights, OPTIMISER.init(weights), weights, worst
-    (*_, best, least), _ = jax.lax.scan(look, begin, jnp.arange(LOOKS))
+    started = begin, OPTIMISER.init(begin), begin[0], worst
+    (*_, best, least), _ = jax.lax.scan(look, started, jnp.arange(LOOKS))
     return best, least

@@ -240,10 +240,10 @@ def stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
     return seen, done
 
 
-def previous_actions(log: Log, history: int) -> np.ndarray:
-    """The action before that of every one of the ``steps`` ``[N, A]``; of a first one, itself."""
-    shifted = [np.concatenate([one.actions[:1], one.actions[:-1]]) for one in log.episodes]
-    return np.concatenate([actions[history - 1 :] for actions in shifted])
+def follow(log: Log, history: int) -> np.ndarray:
+    """Which of the ``steps`` follow the one before them in the same episode ``[N]``."""
+    counts = [max(len(one) + 1 - history, 0) for one in log.episodes]
+    return np.concatenate([np.arange(count) > 0 for count in counts])
 
 
 def steps(log: Log, history: int) -> Steps:

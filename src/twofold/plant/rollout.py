@@ -46,7 +46,7 @@ from twofold.plant import imitation, policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
 from twofold.plant.imitation import imitate
-from twofold.plant.log import Log, Start, Window, previous_actions, steps
+from twofold.plant.log import Log, Start, Window, follow, steps
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
@@ -327,8 +327,8 @@ class DynamicsModel:
     def controller(self) -> Float[np.ndarray, "P"]:
         """Weights of an imitation of the logged controller (``twofold.plant.imitation``)."""
         history, shape = self.embedding.history, self.task(imitation.HIDDEN).shape
-        actions, previous = steps(self.log, history).actions, previous_actions(self.log, history)
-        return imitate(shape, self.features, actions, previous)
+        actions = steps(self.log, history).actions
+        return imitate(shape, self.features, actions, follow(self.log, history))
 
     @property
     def scales(self) -> Scales:
