@@ -184,7 +184,7 @@ def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are
     def judged(bias, saving, risk):
         seen = project.quality.multi_step
         multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
-        known = {"saving": saving, "saving_risk": risk, "second_saving": np.inf}
+        known = {"saving": saving, "saving_risk": risk, "second_asked": False}
         trials = [replace(one, **known) for one in project.trials]
         quality = replace(project.quality, multi_step=multi_step)
         return replace(project, quality=quality, trials=tuple(trials)).recommended
@@ -198,7 +198,7 @@ def test_a_model_far_below_a_linear_regression_gets_a_second_opinion(finished):
     """So brief a fit is far below it."""
     project = open_project(finished)
     assert project.quality.far_below_linear
-    assert all(np.isfinite(one.second_saving) for one in project.trials)
+    assert all(one.second_asked and np.isfinite(one.second_saving) for one in project.trials)
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):

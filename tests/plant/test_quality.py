@@ -162,9 +162,11 @@ def test_a_model_far_below_a_linear_regression_needs_a_second_opinion(behind, ex
     [(2.1, 1, "is recommended"), (1.9, None, "save 1.9 a step"), (np.nan, None, "cannot forecast")],
 )
 def test_a_second_opinion_must_agree(second, expected, said):
-    trials = [replace(one, saving=2.5, saving_risk=0.1, second_saving=second) for one in TRIALS]
+    known = {"saving": 2.5, "saving_risk": 0.1, "second_saving": second}
+    trials = [replace(one, **known, second_asked=True) for one in TRIALS]
     assert recommend(trials, 15.0, 2.0) == expected
     assert said in advice((), trials, 15.0, 2.0)[0]
+    assert recommend([replace(one, second_asked=False) for one in trials], 15.0, 2.0) == 1
 
 
 def test_a_known_saving_counts_and_not_what_all_logged_steps_cost():

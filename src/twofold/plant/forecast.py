@@ -327,8 +327,8 @@ class Trial:
     ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
     each column at each step, ``logged`` those of the log. ``saving`` is the saving per step against
     the logged controller, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
-    deviation between weight draws; ``second_saving`` is the saving by a second opinion (infinite:
-    none was asked for).
+    deviation between weight draws; ``second_saving`` is the saving by a second opinion, if it was
+    ``second_asked`` for.
     """
 
     epistemic_weight: float
@@ -347,7 +347,8 @@ class Trial:
     logged: dict[str, np.ndarray] = field(default_factory=dict)
     saving: float = np.nan
     saving_risk: float = np.nan
-    second_saving: float = np.inf
+    second_saving: float = np.nan
+    second_asked: bool = False
 
     def __post_init__(self):
         check_kinds(self, "trial")
@@ -405,9 +406,9 @@ def evaluate_policy(
     rng = np.random.default_rng(random_state)
     found = choose_passages(model, held_out, horizon, PASSAGES, rng)
     costs, saving = forecast_saving(model, policy, *found, horizon, random_state)
-    opinion = np.inf
+    opinion = np.array(np.nan)
     if second is not None:
-        opinion = float(forecast_saving(second, policy, *found, horizon, random_state)[1].mean())
+        _, opinion = forecast_saving(second, policy, *found, horizon, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state)
     visited = {name: _round(bands) for name, bands in reach["visited"].items()}
     ends = 0.0, *QUANTILES, 1.0
@@ -421,7 +422,8 @@ def evaluate_policy(
         logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
-        second_saving=opinion,
+        second_saving=float(opinion.mean()),
+        second_asked=second is not None,
         **reach | {"visited": visited},
     )
 

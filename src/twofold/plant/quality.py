@@ -321,7 +321,8 @@ def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) 
     number = find_best(trials)
     best = trials[number]
     saving, careful = expected_saving(best, logged_cost)
-    known, agreed = best.share_beyond <= MOST_BEYOND, best.second_saving > margin
+    known = best.share_beyond <= MOST_BEYOND
+    agreed = best.second_saving > margin or not best.second_asked
     return number if known and agreed and saving > margin and careful > 0.0 else None
 
 
