@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from twofold import BNNLVRegressor, Ensemble
-from twofold.estimators.mixing import mix, score_mixture
+from twofold.estimators.mixing import gain_of_members, mix, score_mixture
 
 MEMBERS, FOLDS = 15, 5
 
@@ -72,3 +72,12 @@ def test_a_fit_reports_the_score_of_the_mixture(rng, monkeypatch):
     model.fit(x, 4.0 * x[:, 0])
     assert model.out_of_bag_.score == pytest.approx(1.5 - np.log(4.0 * x.std()))
     assert model.out_of_bag_.rows == 30
+
+
+def test_a_row_that_a_member_thinks_impossible_does_not_decide():
+    rng = np.random.default_rng(0)
+    scores, held_out = rng.normal(size=(4, 6)), np.ones((4, 6), bool)
+    weight = np.ones(6)
+    found = gain_of_members(scores[:, 1:], held_out[:, 1:], mix(scores, held_out)[1:], weight[1:])
+    scores[2, 0] = -np.inf
+    assert gain_of_members(scores, held_out, mix(scores, held_out), weight) == found

@@ -181,24 +181,24 @@ def test_the_best_policy_is_recommended_if_it_saves_more_than_replayed_costs_are
     project = open_project(finished)
     best = int(np.argmin([one.careful_cost for one in project.trials]))
 
-    def judged(bias, saving, risk):
+    def judged(bias, saving, risk, second=0.5):
         seen = project.quality.multi_step
         multi_step = replace(seen, bias=np.full(4, bias / seen.deviation), separate=0)
-        known = {"saving": saving, "saving_risk": risk, "second_asked": False}
+        known = {"saving": saving, "saving_risk": risk, "second_saving": second}
         trials = [replace(one, **known) for one in project.trials]
         quality = replace(project.quality, multi_step=multi_step)
         return replace(project, quality=quality, trials=tuple(trials)).recommended
 
+    assert project.quality.far_below_linear  # so brief a fit needs a second opinion
     assert judged(0.45, 0.5, 0.2) is project.policies[best]
     assert judged(-0.55, 0.5, 0.2) is None
     assert judged(0.45, 0.5, 0.3) is None
+    assert judged(0.45, 0.5, 0.2, second=0.4) is None
+    assert judged(0.45, 0.5, 0.2, second=np.nan) is None
 
 
 def test_a_model_far_below_a_linear_regression_gets_a_second_opinion(finished):
-    """So brief a fit is far below it."""
-    project = open_project(finished)
-    assert project.quality.far_below_linear
-    assert all(one.second_asked and np.isfinite(one.second_saving) for one in project.trials)
+    assert all(np.isfinite(one.second_saving) for one in open_project(finished).trials)
 
 
 def test_a_finished_folder_is_read_and_nothing_is_done_again(finished, monkeypatch):

@@ -35,8 +35,9 @@ def score_mixture(
 def gain_of_members(
     log_densities: np.ndarray, held_out: np.ndarray, mixed: np.ndarray, weight: np.ndarray
 ) -> float:
-    """c, from all rows that at least two members held out; 0 if there are none."""
-    several = held_out.sum(axis=0) > 1
+    """c, from all rows to which several members that held them out give a finite density; or 0."""
+    finite = np.isfinite(np.where(held_out, log_densities, 0.0)).all(axis=0)
+    several = finite & (held_out.sum(axis=0) > 1)
     if not several.any():
         return 0.0
     log_densities, held_out = log_densities[:, several], held_out[:, several]

@@ -156,7 +156,9 @@ def _summarise(method: Any, members: Members, final: StageResult | None, data: P
         divergences: Any = np.zeros(method.runs, int)
         chains = loop.Chains(*draws, divergences)
     posterior = SampledPosterior.of_chains(*draws)
-    scores = score_as_mixture(method.nodes, members, scored, data, *roles)
+    scores = members.scores  # empty if they have seen all rows
+    if final is not None or len(scores):
+        scores = score_as_mixture(method.nodes, members, scored, data, *roles)
     result = Result(posterior, method.nodes, chains=chains, out_of_bag=summarise(scores))
     held_out = HeldOut(scored, members.held_out(*roles), scores)
     return Staged(members.model, result, members.energies.mean(axis=1), held_out)

@@ -106,7 +106,8 @@ def warn_of_outliers(names: Sequence[Any], values: np.ndarray) -> None:
     """Warn of values beside which all others of their column are nearly equal."""
     if len(values) < FEWEST_ROWS:
         return
-    distances = np.abs(values - np.median(values, axis=0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        distances = np.abs(values - np.median(values, axis=0))
     second, first = np.sort(distances, axis=0)[-2:]
     for column in np.flatnonzero((second > 0.0) & (first / FAR > second)).tolist():
         value = values[distances[:, column].argmax(), column]

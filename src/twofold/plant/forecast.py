@@ -327,8 +327,8 @@ class Trial:
     ``rollouts`` are costs of some roll-outs ``[R, T]``; ``visited`` has quantiles ``[T, 5]`` of
     each column at each step, ``logged`` those of the log. ``saving`` is the saving per step against
     the logged controller, replayed from the same starts (NaN: unknown), and ``saving_risk`` its
-    deviation between weight draws; ``second_saving`` is the saving by a second opinion, if it was
-    ``second_asked`` for.
+    deviation between weight draws; ``second_saving`` is the saving by a second opinion (NaN: not
+    asked for, or not finite).
     """
 
     epistemic_weight: float
@@ -348,7 +348,6 @@ class Trial:
     saving: float = np.nan
     saving_risk: float = np.nan
     second_saving: float = np.nan
-    second_asked: bool = False
 
     def __post_init__(self):
         check_kinds(self, "trial")
@@ -404,11 +403,11 @@ def evaluate_policy(
     """Forecast a policy from the starts of the held-out passages that evaluate the model, and
     measure how far it leaves the data. ``second`` is another model that says what it saves."""
     rng = np.random.default_rng(random_state)
-    found = choose_passages(model, held_out, horizon, PASSAGES, rng)
-    costs, saving = forecast_saving(model, policy, *found, horizon, random_state)
+    passages, logged = choose_passages(model, held_out, horizon, PASSAGES, rng)
+    costs, saving = forecast_saving(model, policy, passages, logged.mean(), horizon, random_state)
     opinion = np.array(np.nan)
     if second is not None:
-        _, opinion = forecast_saving(second, policy, *found, horizon, random_state)
+        _, opinion = forecast_saving(second, policy, passages, None, horizon, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state)
     visited = {name: _round(bands) for name, bands in reach["visited"].items()}
     ends = 0.0, *QUANTILES, 1.0
@@ -423,7 +422,6 @@ def evaluate_policy(
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
         second_saving=float(opinion.mean()),
-        second_asked=second is not None,
         **reach | {"visited": visited},
     )
 
@@ -432,31 +430,36 @@ def forecast_saving(
     model: DynamicsModel,
     policy: LearnedPolicy,
     passages: Passages,
-    logged: Float[np.ndarray, "B T"],
+    logged: float | None,
     horizon: int,
     random_state: int,
 ) -> tuple[Forecast, Float[np.ndarray, "M"]]:
-    """The costs of a policy from the starts of passages, and its saving against their ``logged``
-    costs."""
+    """The costs of a policy from the starts of passages, and its saving (``measure_saving``)."""
     draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
     costs = forecast(model, policy, passages.start, horizon, **draws)
-    return costs, measure_saving(model, passages, float(logged.mean()), costs, random_state)
+    return costs, measure_saving(model, passages, logged, costs, random_state)
 
 
 def measure_saving(
-    model: DynamicsModel, passages: Passages, logged: float, costs: Forecast, random_state: int
+    model: DynamicsModel,
+    passages: Passages,
+    logged: float | None,
+    costs: Forecast,
+    random_state: int,
 ) -> Float[np.ndarray, "M"]:
     """Saving per step of a policy against the logged controller, under each weight draw.
 
     The controller's cost is known, ``logged``. Its replay from the same windows, with the same
     weight draws, is a control variate: what it errs is subtracted as far as the policy's forecast
-    errs alike.
+    errs alike (None: the saving is against the replay, as between draws that are all the same
+    nothing can be learnt of that).
     """
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
     replayed = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
     policy = costs.by_draw[:, : replayed.shape[3]].mean(axis=1)
-    return save_against(logged, replayed.mean(axis=(1, 2, 3)), policy)
+    replayed = replayed.mean(axis=(1, 2, 3))
+    return replayed - policy if logged is None else save_against(logged, replayed, policy)
 
 
 def save_against(

@@ -87,14 +87,19 @@ class Project:
     def recommended(self) -> LearnedPolicy | None:
         """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
         be better than the present controller."""
-        number = recommend(self.trials, self.logged_cost, self.quality.multi_step.replay_margin)
+        number = recommend(self.trials, *self._known)
         return None if number is None else self.policies[number]
 
     @property
     def advice(self) -> list[str]:
         """The recommendation, reasons and caveats, in sentences; the first is the headline."""
-        known = self.logged_cost, self.quality.multi_step.replay_margin
-        return advice(self.doubts, self.trials, *known)
+        return advice(self.doubts, self.trials, *self._known)
+
+    @property
+    def _known(self) -> tuple[float, float, bool]:
+        """What recommendations depend on beside the trials."""
+        margin = self.quality.multi_step.replay_margin
+        return self.logged_cost, margin, self.quality.far_below_linear
 
     @property
     def regressor(self) -> BNNLVRegressor:

@@ -314,15 +314,17 @@ def find_best(trials: Sequence[Trial]) -> int:
     return int(np.argmin(ranks))
 
 
-def recommend(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> int | None:
+def recommend(
+    trials: Sequence[Trial], logged_cost: float, margin: float = 0.0, second: bool = False
+) -> int | None:
     """Index of the best policy, or None if it is mostly beyond the data, its expected saving does
     not exceed the ``margin`` (``MultiStep.replay_margin``), its risk-adjusted saving is not
-    positive, or a second opinion was asked for and does not expect it to save that much."""
+    positive, or a ``second`` opinion is needed and does not expect it to save that much."""
     number = find_best(trials)
     best = trials[number]
     saving, careful = expected_saving(best, logged_cost)
     known = best.share_beyond <= MOST_BEYOND
-    agreed = best.second_saving > margin or not best.second_asked
+    agreed = best.second_saving > margin or not second
     return number if known and agreed and saving > margin and careful > 0.0 else None
 
 
@@ -363,7 +365,9 @@ def list_costs(trial: Trial) -> list[str]:
     return [f"{cost:.4g}" for cost in costs] if finite else ["forecast not finite", "–", "–", "–"]
 
 
-def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -> str:
+def headline(
+    trials: Sequence[Trial], logged_cost: float, margin: float = 0.0, second: bool = False
+) -> str:
     """The recommended policy, or the present controller, with the reason."""
     best, logged = trials[find_best(trials)], f"a logged step cost {logged_cost:.4g}"
     if not np.isfinite(best.careful_cost):
@@ -375,13 +379,13 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
     policy = "with β = {:g} and γ = {:g}".format(*best.risk_weights)
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
     saved = f" It is expected to save {best.saving:.3g} ± {best.saving_risk:.2g} a step against "
-    saved = "" if np.isnan(best.saving) else f"{saved}the logged actions."
-    if recommend(trials, logged_cost, margin) is None:
-        off = f"replayed costs of logged actions may be off by {margin:.4g}"
+    saved = "" if np.isnan(best.saving) else f"{saved}the logged controller."
+    if recommend(trials, logged_cost, margin, second) is None:
+        off = f"replayed costs of the logged controller may be off by {margin:.4g}"
         off = "no replayed cost is finite" if np.isnan(margin) else off
         if expected_saving(best, logged_cost)[0] > margin:
-            opinion = f"expects it to save {best.second_saving:.3g} a step"
-            opinion = opinion if np.isfinite(best.second_saving) else "cannot forecast it"
+            opinion = f"expects it to save {best.second_saving:.3g} a step, and {off}"
+            opinion = opinion if np.isfinite(best.second_saving) else "has no forecast of it"
             off = f"a linear regression, which predicts the next step better, {opinion}"
         off = f", but {off}" if expected_saving(best, logged_cost)[1] > 0.0 else ""
         best_of = f"The best of them, {policy}, has a risk-adjusted cost of {sums}"
@@ -399,12 +403,16 @@ def headline(trials: Sequence[Trial], logged_cost: float, margin: float = 0.0) -
 
 
 def advice(
-    doubts: Sequence[Doubt], trials: Sequence[Trial], logged_cost: float, margin: float = 0.0
+    doubts: Sequence[Doubt],
+    trials: Sequence[Trial],
+    logged_cost: float,
+    margin: float = 0.0,
+    second: bool = False,
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
     sentences = {
-        headline(trials, logged_cost, margin): True,
+        headline(trials, logged_cost, margin, second): True,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
         "data.": True,
