@@ -55,10 +55,10 @@ SENTENCES = {
     "linear regression, {limit:.3f}; train it longer",
     "coverage": "one step ahead its 90 % intervals of {target} hold {value:.0%} of what was "
     "measured: it is overconfident",
-    "cost_error": "after {steps} steps of logged actions its error in the cost, {value:.2f} "
+    "cost_error": "after {steps} replayed steps its error in the cost, {value:.2f} "
     "deviations, is larger than that of always predicting the mean, {limit:.2f}; use a shorter "
     "horizon or a longer history",
-    "cost_coverage": "along logged actions its 90 % intervals hold {value:.0%} of the observed "
+    "cost_coverage": "in replays its 90 % intervals hold {value:.0%} of the observed "
     "costs: the risks that it predicts are too small",
     "non_finite": "{value:.2%} of its roll-outs of {steps} steps leave the finite numbers; bound "
     "what it predicts with a transform of its columns",
@@ -108,7 +108,7 @@ class OneStep:
 
 @dataclass(frozen=True, eq=False)
 class MultiStep:
-    """Costs at each of T steps along logged actions, in units of the ``deviation`` of the costs.
+    """Costs at each of T replayed steps, in units of the ``deviation`` of the costs.
 
     ``bias`` is the mean of predicted minus logged costs, ``error`` their root mean square,
     ``mean_error`` that of always predicting the mean cost of the training log. These and the
@@ -197,7 +197,7 @@ class Quality:
             along.append((str(t + 1), *costs, *shares))
         lines = [f"One step ahead, {one.rows:,} held-out rows", *_align(rows)]
         units = f"costs in units of their deviation, {many.deviation:.4g}"
-        lines += [f"Along logged actions, {many.windows} windows; {units}", *_align(along)]
+        lines += [f"Replayed, {many.windows} windows; {units}", *_align(along)]
         off, apart = many.replay_bias, many.spread * many.deviation
         lines.append(f"Mean cost of a replayed window: {off:+.4g} off, give or take {apart:.4g}.")
         if many.horizon < self.horizon:
