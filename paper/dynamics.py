@@ -16,7 +16,7 @@ import jax
 import numpy as np
 from scipy.stats import norm
 
-from paper import control_problems
+from paper import control_problems, industrial_random_batch
 from paper.control_problems import ControlProblem
 from paper.frontier import (
     CAREFUL,
@@ -53,14 +53,16 @@ class Contest(NamedTuple):
     passages: int = 500
 
 
-def _methods(sizes: dict[str, Any], settings: SearchSettings) -> tuple[Method, ...]:
+def _methods(
+    sizes: dict[str, Any], settings: SearchSettings, betas: Sequence[float] = BETAS
+) -> tuple[Method, ...]:
     mean_field = {"inference": "alpha", **sizes}
     posteriors = {
         "langevin": {"inference": "langevin"},
         "alpha": mean_field,
         "alpha_0.5": {**mean_field, "alpha": 0.5},
     }
-    pairs = [(beta, 0.0) for beta in BETAS]
+    pairs = [(beta, 0.0) for beta in betas]
     return tuple(Method(name, options, pairs, settings) for name, options in posteriors.items())
 
 
@@ -73,7 +75,13 @@ def contests() -> dict[str, Contest]:
         "draws": 50,
         "learning_rate": 5e-3,
     }
+    large = industrial_random_batch.METHOD
     return {
+        "industrial_random": Contest(
+            control_problems.industrial_random(),
+            _methods(large.regressor, large.settings, industrial_random_batch.BETAS),
+            industrial_random_batch.TRIALS,
+        ),
         "industrial_behaviour": Contest(
             control_problems.industrial(),
             _methods(plant, SearchSettings(100, 25, 5, 5, epochs=30, **CAREFUL)),
@@ -90,8 +98,8 @@ def contests() -> dict[str, Contest]:
     }
 
 
-# One log of wet-chicken so far; the industrial benchmark takes an hour on a GPU.
-SEEDS: dict[str, tuple[int, ...]] = {"industrial_behaviour": (), "wet_chicken": (0,)}
+# One log each: on the industrial benchmark a posterior takes about five minutes on a GPU.
+SEEDS = {"industrial_random": (0,), "industrial_behaviour": (0,), "wet_chicken": (0,)}
 
 
 def compare_posteriors(context: Context) -> Record:
@@ -104,7 +112,7 @@ def compare_posteriors(context: Context) -> Record:
                 group = finish_method(contest, method, seed, context.work / NAME)
                 groups_of.setdefault((task, method.name), []).append(group)
     seeds = sorted({seed for listed in SEEDS.values() for seed in listed})
-    record = Record(NAME, {"betas": list(BETAS)}, seeds)
+    record = Record(NAME, {"seeds": SEEDS}, seeds)
     for (task, name), groups in groups_of.items():
         add_groups(record, f"{task}/{name}", groups)
     return record
@@ -186,10 +194,10 @@ def add_groups(
         record.add_mean(f"{place}/replay/{name}", [replay[name] for _, replay in groups])
     bias = [abs(replay["bias"]) for _, replay in groups]
     record.add_mean(f"{place}/replay/absolute_bias", bias)
-    for number, beta in enumerate(BETAS):
+    for number, trial in enumerate(tried[0]):
         for field in ("true_cost", "predicted_cost", "epistemic_risk"):
             values = [getattr(trials[number], field) for trials in tried]
-            record.add_mean(f"{place}/beta_{beta:g}/{field}", values)
+            record.add_mean(f"{place}/beta_{trial.beta:g}/{field}", values)
 
 
 POSTERIORS = {
@@ -214,10 +222,10 @@ def tabulate_dynamics(results: Path) -> str:
                 likelihood = values[f"{prefix}/log_likelihood/mean"]
                 cells.append(f"{likelihood:.2f} / {values[f'{prefix}/coverage_90/mean']:.0%}")
             cells.append(f"{values[f'{place}/replay/bias/mean']:.2f}")
-            costs = [f"{place}/beta_{beta:g}/true_cost/mean" for beta in (0, 2, 4)]
-            cells += [f"{values[cost]:.2f}" for cost in costs]
+            costs = [f"{place}/beta_{beta:g}/true_cost/mean" for beta in (0, 1, 2, 4)]
+            cells += [f"{values[cost]:.2f}" if cost in values else "–" for cost in costs]
             rows.append([f"{task.replace('_', ' ')}, {title}", *cells])
     steps_ahead = [f"log-likelihood / coverage after {steps}" for steps in HORIZONS]
     titles = ["one step", *steps_ahead, "replay bias"]
-    titles += [f"true cost, β = {beta}" for beta in (0, 2, 4)]
+    titles += [f"true cost, β = {beta}" for beta in (0, 1, 2, 4)]
     return markdown(["system, posterior", *titles], rows)
