@@ -57,6 +57,7 @@ def test_regression_is_scored_beside_others_and_split(run, tmp_path):
     assert_drawn(tmp_path / "regression.png")
 
 
+@pytest.mark.slow
 def test_hmc_is_compared_with_three_others(run, tmp_path):
     said = run("hmc", tmp_path)
     rows = re.findall(r"^(\S.{15}) *(-?[\d.]+) +([\d.]+) +(-?[\d.]+) +(\d+)$", said, re.MULTILINE)
@@ -85,6 +86,7 @@ def test_the_campaign_runs_goes_on_and_draws(run, tmp_path):
     assert_drawn(tmp_path / "smoke.png")
 
 
+@pytest.mark.slow
 def test_policies_are_found_and_tried(run, tmp_path):
     said = run("policy", tmp_path)
     assert "is recommended: it has" in said and "the operators" in said

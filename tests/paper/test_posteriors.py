@@ -78,6 +78,7 @@ def test_fooled_is_the_share_of_low_bounds_that_the_truth_exceeds():
     assert off_manifold.share_fooled(bounds, bounds - 1.0) == 0.0
 
 
+@pytest.mark.slow
 def test_off_manifold_record(tmp_path, monkeypatch):
     monkeypatch.setattr(off_manifold, "METHODS", ("ensemble",))
     monkeypatch.setattr(off_manifold, "HIDDEN", (4,))
