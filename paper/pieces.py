@@ -67,7 +67,7 @@ def _beyond(shows: str, maker: str, record: str | None, **more: Any) -> Piece:
 def _reference(shows: str, form: str, held_against: str) -> Piece:
     return Piece(
         BEYOND,
-        f"the contest's reference of {shows}, on a GPU",
+        f"the reference posterior of {shows}, on a GPU",
         "posteriors:compare_halves",
         (form,),
         "posteriors",
@@ -90,7 +90,7 @@ PIECES = {
         in_jobs=True
     ),
     "table_1_paper": _table_1("its block with the paper's posterior", "learn_block", "paper"),
-    "table_1_default": _table_1("its block with the ensemble", "learn_block", "default"),
+    "table_1_default": _table_1("its block with the default posterior's ensemble", "learn_block", "default"),
     "table_1_together": _table_1("its block of joint batches", "learn_block", "together"),
     "table_1_gp": _table_1("its block of Gaussian processes", "learn_block", "gp"),
     "table_1_record": _table_1("its record, of the blocks that are finished", "compose_record"),
@@ -129,7 +129,7 @@ PIECES = {
         "the UCI regression sets, α = 1", "uci:score_sets", "uci", in_jobs=True, kept="/default"
     ),
     "uci_default": _beyond(
-        "the UCI regression sets, ensemble",
+        "the UCI regression sets, default posterior",
         "uci:score_sets_by_default",
         "uci",
         in_jobs=True,
@@ -139,14 +139,14 @@ PIECES = {
     "reference_latent": _reference("the default's model, with z", "reference", STAGED),
     "reference_plain": _reference("the default's model, without z", "reference_plain", STAGED),
     "posteriors": _beyond(
-        "a contest of posteriors",
+        "posteriors compared with a reference and the truth",
         "posteriors:compare_posteriors",
         "posteriors",
         kept="/(seconds_|hmc/|reference/|reference_plain/)",
         work="posteriors",
     ),
     "posteriors_default": _beyond(
-        "the contest, default and quick start",
+        "the same, default and quick posterior",
         "posteriors:compare_staged",
         "posteriors",
         kept=f"^(?!.*/({STAGED})/)",
@@ -155,7 +155,7 @@ PIECES = {
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
     ),
     "off_manifold": _beyond(
-        "posteriors away from a thin sheet of data", "off_manifold:compare_away", "off_manifold"
+        "posteriors far from the data, in 60 dimensions", "off_manifold:compare_away", "off_manifold"
     ),
     "small_tables": _beyond(
         "tables of 30 to 150 rows against a Gaussian process",
@@ -176,7 +176,7 @@ PIECES = {
         in_jobs=True,
     ),
     "off_manifold_default": _beyond(
-        "the same, default and quick start",
+        "the same, default and quick posterior",
         "off_manifold:compare_defaults_away",
         "off_manifold",
         kept="^(?!.*/(langevin|ensemble|ensemble_planning|sghmc)/)",

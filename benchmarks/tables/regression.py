@@ -36,11 +36,14 @@ SECONDS = {
 }
 BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")
 UNKNOWN = "–"
+SMALL = 0.2
 
 
 def known_or_not(values: dict[str, float], name: str) -> str:
-    """Mean and standard error, if there are any."""
-    return mean_and_error(values, name) if f"{name}/mean" in values else UNKNOWN
+    """Mean and standard error, if there are any; of small scores with a digit more."""
+    if f"{name}/mean" not in values:
+        return UNKNOWN
+    return mean_and_error(values, name, 2 if abs(values[f"{name}/mean"]) >= SMALL else 3)
 
 
 def tabulate_regression(results: Path) -> str:
@@ -81,7 +84,7 @@ def tabulate_beside(results: Path) -> str:
             UNKNOWN
             if f"{place}/crps/mean" not in values
             else f"{mean_and_error(values, f'{place}/test_log_likelihood')}; "
-            f"{mean_and_error(values, f'{place}/crps')}"
+            f"{known_or_not(values, f'{place}/crps')}"
             + (f" ({own:.0f} splits)" if own and own != splits[0] else "")
             for place, own in zip(places, splits, strict=True)
         ]
