@@ -90,7 +90,9 @@ PIECES = {
         in_jobs=True
     ),
     "table_1_paper": _table_1("its block with the paper's posterior", "learn_block", "paper"),
-    "table_1_default": _table_1("its block with the default posterior's ensemble", "learn_block", "default"),
+    "table_1_default": _table_1(
+        "its block with the default posterior's ensemble", "learn_block", "default"
+    ),
     "table_1_together": _table_1("its block of joint batches", "learn_block", "together"),
     "table_1_gp": _table_1("its block of Gaussian processes", "learn_block", "gp"),
     "table_1_record": _table_1("its record, of the blocks that are finished", "compose_record"),
@@ -155,7 +157,9 @@ PIECES = {
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None
     ),
     "off_manifold": _beyond(
-        "posteriors far from the data, in 60 dimensions", "off_manifold:compare_away", "off_manifold"
+        "posteriors far from the data, in 60 dimensions",
+        "off_manifold:compare_away",
+        "off_manifold",
     ),
     "small_tables": _beyond(
         "tables of 30 to 150 rows against a Gaussian process",
