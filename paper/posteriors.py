@@ -1,4 +1,4 @@
-"""The contest of posteriors: comparison of splits with a reference posterior and with the truth.
+"""Comparison of posteriors: their splits against a reference posterior and the truth.
 
 Five problems with known truth (``paper.problems``) and several seeds, each with its own data shared
 by all methods. Inside the range of the data: epistemic entropy and test log-likelihood compared

@@ -1,4 +1,4 @@
-"""Tables and figure of the contest of posteriors, from ``results/posteriors.json``."""
+"""Tables and figure of the comparison of posteriors, from ``results/posteriors.json``."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from twofold.report.figures import PALETTE, style
 
 
 def tabulate_posteriors(results: Path) -> str:
-    """The contest: one row per problem and posterior."""
+    """One row per problem and posterior."""
     values = metrics("posteriors", results)
     columns = {
         "epistemic_rank_correlation": ("epistemic, rank correlation with the reference's", 2),

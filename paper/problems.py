@@ -1,4 +1,4 @@
-"""The problems of the contest of posteriors, with a common interface.
+"""The problems on which posteriors are compared, with a common interface.
 
 Each has a known truth: the paper's toys, two harder ones (``SKEWED``: one-sided long-tailed noise
 that grows with x; ``MERGING``: three branches that merge), and the wet-chicken river, whose next y
