@@ -171,9 +171,7 @@ def remove(
 
 @verb(app)
 def cancel(
-    run: Run,
-    place: Place,
-    proposals: Annotated[list[int], Argument(help="Numbers of proposals.")],
+    run: Run, place: Place, proposals: Annotated[list[int], Argument(help="Numbers of proposals.")]
 ) -> None:
     """Cancel proposals that will not be measured.
 

@@ -129,10 +129,7 @@ def describe_columns(
 
 
 def encode(
-    table: Table,
-    columns: Sequence[Column],
-    others: Sequence[str] = (),
-    drop_missing: bool = False,
+    table: Table, columns: Sequence[Column], others: Sequence[str] = (), drop_missing: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Features of the columns followed by other numeric columns, and the indices of their rows: all
     rows, or with ``drop_missing`` those without missing values."""
