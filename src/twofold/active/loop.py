@@ -16,7 +16,6 @@ class Data(NamedTuple):
     y: np.ndarray
 
     def extend(self, more: "Data") -> "Data":
-        """Append rows."""
         if len(more.x) != len(more.y):
             raise ValueError(f"{len(more.x)} points measured, but {len(more.y)} outputs given")
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
@@ -57,15 +56,10 @@ def pool_loop(
     current = list(data)
     for number in range(first, rounds + 1):
         models = setting.fit(number, current)
-        if number < rounds:
-            current = [
-                learner_data.extend(_measure(setting, learner, number, models[learner]))
-                for learner, learner_data in enumerate(current)
-            ]
+        current = list(current)
+        for learner, model in enumerate(models if number < rounds else []):
+            pool = setting.pool(learner, number)
+            x = pool[setting.choose(learner, number, model, pool)]
+            measured = Data(x, setting.measure(learner, number, x))
+            current[learner] = current[learner].extend(measured)
         yield Round(number, models, current)
-
-
-def _measure(setting: Setting, learner: int, number: int, model: Any) -> Data:
-    pool = setting.pool(learner, number)
-    x = pool[setting.choose(learner, number, model, pool)]
-    return Data(x, setting.measure(learner, number, x))

@@ -10,7 +10,7 @@ from twofold.core.jobs import Job, run_jobs
 
 
 class Refit(NamedTuple):
-    """A campaign with an up-to-date model: its number of measurements and its name."""
+    """A campaign, the number of measurements of its current model, and the name of the model."""
 
     place: str
     measurements: int
@@ -35,7 +35,7 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
 
 
 def update_model(place: str) -> tuple[int, str]:
-    """Update one model; returns its number of measurements and its name."""
+    """Update a model; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
     kept = "models are stored beside campaigns in SQLite files"
     require(campaign.model_file, f"the model of {place} cannot be stored: {kept}")

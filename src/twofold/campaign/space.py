@@ -30,7 +30,6 @@ class Space:
 
     @property
     def names(self) -> list[str]:
-        """Names of the inputs."""
         return [one.name for one in self.inputs]
 
     @property
@@ -56,7 +55,6 @@ class Space:
         return all(i.agree(one[i.name], other[i.name]) for i in self.inputs)
 
     def format(self, point: Mapping[str, Any]) -> str:
-        """A point as text."""
         return ", ".join(f"{one.name} = {one.format(point[one.name])}" for one in self.inputs)
 
     def encode(self, points: Sequence[Point]) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from twofold.campaign import definition
 from twofold.campaign.campaign import Campaign
 from twofold.campaign.choosing import Proposal
-from twofold.campaign.inputs import CampaignError, Categorical, Point, check_names
+from twofold.campaign.inputs import CampaignError, Categorical, Point, check_names, require
 from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import Space
 from twofold.core.naming import nearest, shortened
@@ -23,12 +23,11 @@ def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
         columns = {name: table.texts(name) for name in table.names}
     except TableError as error:
         raise CampaignError(str(error)) from error
-    lines = []
-    for line, *cells in zip(table.rows.tolist(), *columns.values(), strict=True):
-        row = {name: cell for name, cell in zip(columns, cells, strict=True) if cell}
-        if row:
-            lines.append((line, row))
-    return lines, table.decimal
+    rows = [
+        (line, {name: cell for name, cell in zip(columns, cells, strict=True) if cell})
+        for line, *cells in zip(table.rows.tolist(), *columns.values(), strict=True)
+    ]
+    return [(line, row) for line, row in rows if row], table.decimal
 
 
 def read_points(path: Path, space: Space) -> list[Point]:
@@ -85,9 +84,8 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
     known.append(proposal.split.get(definition.NATS))
     known = [value if value is None else float(f"{value:.6g}") for value in known]
-    row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
-    explained = *known, proposal.reason
-    return row | dict(zip(definition.explanation_columns(outputs), explained, strict=True))
+    explained = zip(definition.explanation_columns(outputs), [*known, proposal.reason], strict=True)
+    return {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs) | dict(explained)
 
 
 def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
@@ -105,8 +103,8 @@ def _number(name: str, text: str, decimal: str = ".") -> float:
 
 
 def _whole(name: str, text: str) -> int:
-    if not (number := _number(name, text)).is_integer():
-        raise CampaignError(f"{name} must be a whole number, got {text!r}")
+    number = _number(name, text)
+    require(number.is_integer(), f"{name} must be a whole number, got {text!r}")
     return int(number)
 
 

@@ -17,12 +17,9 @@ from twofold.report.live_page import Figures, draw_figures
 
 
 class Background:
-    """Proposes points, fits models and draws figures for one campaign; exposes the current activity
-    and the last error.
-
-    Models are fitted on request, and automatically once every proposal has a result, so that the
-    next request for points is answered at once.
-    """
+    """Proposes points, fits models and draws figures for one campaign, and exposes the current
+    activity and the last error. Models are fitted on request, and automatically once every proposal
+    has a result, so that the next request for points is answered at once."""
 
     def __init__(self, place: str, campaign: Campaign):
         self._place, self._campaign = place, campaign

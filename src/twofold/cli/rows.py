@@ -139,8 +139,8 @@ def draw_held_out(
         names, numbers = np.unique(groups, return_inverse=True)
         most = len(names) - FEWEST_GROUPS
         if share and most < 1:
-            sizes = f"more than {FEWEST_GROUPS} are needed, got {len(names)}"
-            raise CommandError(f"to hold groups out, {sizes}")
+            needed = f"more than {FEWEST_GROUPS} groups are needed"
+            raise CommandError(f"{needed} to hold some of them out, got {len(names)}")
         chosen = min(max(round(share * len(names)), 1), most) if share else 0
         return draw_held_out(len(names), chosen / len(names), seed)[numbers]
     held_out = np.zeros(count, bool)

@@ -10,7 +10,7 @@ from twofold.cli import fitting, models
 from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_all, read_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, print_message
+from twofold.cli.terminal import CommandError, print_message, print_note
 from twofold.tables import Table, read_table
 
 
@@ -47,7 +47,7 @@ def update(
     except CommandError:
         if source[0] not in dict(about.tables):
             raise
-        print_message(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+        print_note(f"assuming that {source[0]} contains the rows the model was fitted to")
     tables, about = _join(about, old_tables, data, source, run)
     if place != model:
         run.protect(place, force)

@@ -23,12 +23,9 @@ RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s"
 
 
 class Job(NamedTuple):
-    """A call of a function that returns JSON values, with a display name.
-
-    ``identity`` maps everything that determines the result to JSON values. A stored result is found
-    by the identity, the function's name and the version of twofold; the function's body is not part
-    of the key.
-    """
+    """A call of a function that returns JSON values, with a display name. ``identity`` maps
+    everything that determines the result to JSON values. Stored results are found by the identity,
+    the function's name and the version of twofold; the function's body is not part of the key."""
 
     name: str
     function: Callable[..., Any]
@@ -45,25 +42,21 @@ Outcomes: TypeAlias = Generator[tuple[int, str | BaseException], None, None]
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    folder: str | Path | None = None,
-    executor: str = "local",
+    jobs: Sequence[Job], folder: str | Path | None = None, executor: str = "local",
     ray_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
-    """The results of all jobs, in their order; ``JobError`` names those that failed, after all have
-    ended.
+) -> list[Any]:  # fmt: skip
+    """The results of all jobs, in their order; when all have ended, ``JobError`` names those that
+    failed.
 
-    Results that are in the ``folder`` already are not computed again. ``executor`` is ``"local"``
-    (one by one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
+    Results that are in the ``folder`` are not computed again. ``executor`` is ``"local"`` (one by
+    one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
     ``RAY_ADDRESS``, else one that Ray starts on this machine. ``ray_options`` are those of
-    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` of a job
-    whose worker dies (3 unless given).
+    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` if a
+    worker dies (default: 3).
     """
     if executor not in EXECUTORS:
-        raise ValueError(
-            f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}"
-            f"{nearest(executor, EXECUTORS)}"
-        )
+        suggestion = nearest(executor, EXECUTORS)
+        raise ValueError(f"executor must be 'local' or 'ray', got {executor!r}{suggestion}")
     files = [] if folder is None else _work_files(jobs, Path(folder))
     results: dict[int, Any] = {}
     for number, stored in enumerate(file.find() for file in files):
@@ -112,7 +105,7 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """Run as Ray tasks, retried if their worker dies but not if they raise an exception."""
+    """Run as Ray tasks, which are retried if their worker dies, but not after an exception."""
     if not jobs:
         return
     ray = _connect()
@@ -126,7 +119,7 @@ def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes
             arguments = [shared.get(id(one), one) for one in job.arguments]
             try:
                 running[remote.remote(job.function, *arguments)] = number
-            except Exception as error:  # what pickle cannot copy
+            except Exception as error:  # cannot be pickled
                 yield number, error
         while running:
             (task,), _ = ray.wait(list(running), num_returns=1)
@@ -173,7 +166,6 @@ def _describe(error: BaseException) -> str:
 
 
 def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
-    """Files that store the results of jobs."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
         refusal = f"the result of job {job.name!r} can only be stored if its"
@@ -202,7 +194,7 @@ def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
 
 
 def _check_folder(file: WorkFile) -> None:
-    """Check before the work that results can be stored."""
+    """Check before the jobs run that results can be stored."""
     folder = file.path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

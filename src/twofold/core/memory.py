@@ -14,7 +14,7 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class TooLargeError(ValueError):
-    """A request needs more memory than there is."""
+    """A request needs more memory than is available."""
 
 
 def available() -> int:

@@ -1,6 +1,5 @@
 """Shared numerical functions, and data in the form that compiled programs take: standardised and
-padded to one of a few sizes.
-"""
+padded to one of a few sizes."""
 
 import math
 from functools import partial
@@ -36,8 +35,8 @@ def power_log_mean_exp(
 
 
 def _negligible(dtype: jnp.dtype) -> float:
-    """A log-weight so small that it adds nothing, yet not so small that products with it become
-    denormal numbers, which are a hundred times slower on a CPU."""
+    """A log-weight that adds nothing, but whose products are not denormal numbers, which are a
+    hundred times slower on a CPU."""
     return 0.5 * math.log(jnp.finfo(dtype).tiny)
 
 
@@ -50,7 +49,7 @@ def gaussian_log_density(
 
 
 def key_of(seed: int, *streams: int) -> Key:
-    """The random key for one use of a seed; always Threefry, whatever JAX's default."""
+    """The random key for one use of a seed; always Threefry, regardless of JAX's default."""
     key = jax.random.key(seed, impl="threefry2x32")
     for stream in streams:
         key = jax.random.fold_in(key, stream)
@@ -64,8 +63,8 @@ def stratified_normal(
     """``num`` standard normal draws of a shape, spread evenly in each coordinate (Latin hypercube).
 
     Each coordinate has one draw in each of ``num`` slices of equal probability, in random order,
-    or in ascending order without ``shuffle``. Each single draw follows the normal distribution
-    exactly; averages over draws err less than averages over independent draws, never notably more.
+    or in ascending order without ``shuffle``. Each draw is exactly normal; averages over draws have
+    smaller errors than averages over independent draws, and never notably larger ones.
     """
     slice_key, order_key = jax.random.split(key)
     within = jax.random.uniform(slice_key, (num, *shape))
@@ -129,14 +128,12 @@ class Standardizer(NamedTuple):
 
     @classmethod
     def fit(cls, values: np.ndarray) -> "Standardizer":
-        """Means and standard deviations of the columns."""
         low, high = values.min(axis=0), values.max(axis=0)
         with np.errstate(over="ignore"):
             return cls.of(low, high, values.mean(axis=0), values.std(axis=0))
 
     @classmethod
     def of(cls, low: Any, high: Any, mean: Any, deviation: Any) -> "Standardizer":
-        """From range, mean and deviation of each column."""
         # Constant columns are recognised by their range: in a long constant column, rounding makes
         # the deviation slightly larger than 0.
         negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
@@ -151,7 +148,6 @@ class Standardizer(NamedTuple):
         return values * self.scale + self.mean
 
     def at(self, columns: Any) -> "Standardizer":
-        """That of some columns."""
         return Standardizer(self.mean[columns], self.scale[columns])
 
 
@@ -197,13 +193,9 @@ def padded_size(rows: int) -> int:
 
 
 def pad(
-    x: np.ndarray,
-    y: np.ndarray,
-    length: int,
-    dtype: str,
-    weight: np.ndarray | None = None,
-    error: np.ndarray | None = None,
-) -> Padded:
+    x: np.ndarray, y: np.ndarray, length: int, dtype: str,
+    weight: np.ndarray | None = None, error: np.ndarray | None = None,
+) -> Padded:  # fmt: skip
     """Standardised data with rows of zeros up to ``length``, still on the host."""
 
     def fill(values: Any) -> Any:

@@ -56,8 +56,6 @@ class OtherRunError(ValueError):
 
 
 class Stored(NamedTuple):
-    """The content of a file."""
-
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any]
 
@@ -220,9 +218,7 @@ class WorkFile:
     """A file of arrays and metadata that belongs to one run."""
 
     def __init__(self, path: FilePath, kind: str, identity: Mapping[str, Any]):
-        self.path = Path(path)
-        self.kind = kind
-        self.identity = to_plain(identity)
+        self.path, self.kind, self.identity = Path(path), kind, to_plain(identity)
 
     def read(self) -> Stored | None:
         """The stored work, or None if there is no file; raises if it belongs to another run."""
@@ -246,7 +242,6 @@ class WorkFile:
             return None
 
     def write(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-        """Replace the file atomically."""
         write(self.path, self.kind, arrays, dict(metadata) | {"identity": self.identity})
 
     def check_writable(self) -> None:
@@ -316,7 +311,7 @@ def device() -> str:
 
 
 def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
-    """SHA-256 of a file, given as header and numbers, without the digits of its checksum."""
+    """SHA-256 of a file, given as header and body, without the digits of its checksum."""
     digest = hashlib.sha256(head.replace(own_digits.encode(errors="replace"), b"", 1))
     digest.update(body)
     return digest.hexdigest()
@@ -335,9 +330,7 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     try:
         document = dict(json.loads(json.loads(head[8:].decode())["__metadata__"]["twofold"]))
     except (KeyError, TypeError) as error:
-        raise FileFormatError(
-            "it was written by another program; give a file written by twofold"
-        ) from error
+        raise FileFormatError("it was written by another program; give a twofold file") from error
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
     version, checksum = document.get("format_version"), str(document.get("checksum"))

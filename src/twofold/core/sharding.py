@@ -1,12 +1,11 @@
 """Batch axes over all devices: members of a fit, rows of a prediction, starts of a roll-out.
 
-Entries of a batch axis do not depend on each other, so every device runs the single-device program
-on its share, without communication. With one device, one entry, or a default device chosen by the
-user (``jax.default_device``), these functions do nothing.
+Entries of a batch axis are independent, so every device runs the single-device program on its
+share, without communication. With one device, one entry, or a default device chosen by the user
+(``jax.default_device``), these functions do nothing.
 
 With several processes (``jax.distributed``), the devices of all processes are used; every process
-runs the same script on the same data and gets the whole result. Compiled programs can be cached on
-disk.
+runs the same script on the same data and gets the whole result.
 """
 
 import inspect
@@ -27,11 +26,8 @@ WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
 
 
 def enable_compile_cache(folder: str | Path | None = None) -> Path:
-    """Cache compiled programs on disk, so that the next process need not compile them.
-
-    The default folder is ``$JAX_COMPILATION_CACHE_DIR``, or ``~/.cache/twofold/jax`` if it is not
-    set.
-    """
+    """Cache compiled programs on disk for later processes; the default folder is
+    ``$JAX_COMPILATION_CACHE_DIR``, or else ``~/.cache/twofold/jax``."""
     chosen = folder or os.environ.get("JAX_COMPILATION_CACHE_DIR") or "~/.cache/twofold/jax"
     path = Path(chosen).expanduser()
     jax.config.update("jax_compilation_cache_dir", str(path))
@@ -72,11 +68,8 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
         if not isinstance(leaf, np.ndarray):
             return _put(mesh, SHARED, leaf[index])
 
-        def share(at: Any) -> Any:
-            return leaf[index[at[0]]]
-
         shape, shares = (len(index), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
-        return jax.make_array_from_callback(shape, shares, share)
+        return jax.make_array_from_callback(shape, shares, lambda at: leaf[index[at[0]]])
 
     return jax.tree.map(put, tree)
 

@@ -26,8 +26,8 @@ OUTSIDE = "outside_range"  # the column that names inputs outside their measured
 @dataclass(frozen=True)
 class Column:
     """An input column: its ``kind`` (number, date, category or ordered), the ``levels`` of a
-    category, and the numeric range of its values and the step between them, if known;
-    ``date_order`` is the order of dates like 03/04/2025."""
+    category, the range of its values and the step between them, if known, and the order of day and
+    month in dates like 03/04/2025."""
 
     name: str
     kind: str = "number"
@@ -103,7 +103,9 @@ class Column:
         if self.kind == "ordered":
             return [self.levels[round(value)] for value in values[:, 0]]
         if self.kind == "date":
-            whole = _is_whole(self.step) and _is_whole(self.low)
+            whole = all(
+                one is not None and float(one).is_integer() for one in (self.step, self.low)
+            )
             return [_to_date(value, whole) for value in values[:, 0]]
         width = self.bounds[1] - self.bounds[0]
         if not 0 < width < np.inf:
@@ -112,16 +114,13 @@ class Column:
         return np.round(values[:, 0], int(np.ceil(4 - np.log10(finest)))).tolist()
 
     def _place(self, table: Table, row: int) -> str:
-        place = f"{table.unit} {table.rows[row]}"
-        return f"{table.source}: {shortened(self.name)!r} in {place}"
+        return f"{table.source}: {shortened(self.name)!r} in {table.unit} {table.rows[row]}"
 
 
 def describe_columns(
-    table: Table,
-    names: Sequence[str],
-    categories: Mapping[str, Sequence[str]] = {},
+    table: Table, names: Sequence[str], categories: Mapping[str, Sequence[str]] = {},
     date_order: str | None = None,
-) -> list[Column]:
+) -> list[Column]:  # fmt: skip
     """The kind of each input column. ``categories`` names columns to treat as categories, each with
     its ordered levels, or none to infer them; ``date_order`` resolves ambiguous dates."""
     check_names(table, [*names, *categories])
@@ -131,8 +130,8 @@ def describe_columns(
 def encode(
     table: Table, columns: Sequence[Column], others: Sequence[str] = (), drop_missing: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features of the columns followed by other numeric columns, and the indices of their rows: all
-    rows, or with ``drop_missing`` those without missing values."""
+    """Features of the columns followed by other numeric columns, and the indices of the rows used:
+    all, or with ``drop_missing`` those without missing values."""
     check_names(table, [*(one.name for one in columns), *others])
     parts = [(one.name, one.encode(table)) for one in columns]
     parts += [(name, table.only_numbers(name, AS_NUMBERS)[:, None]) for name in others]
@@ -180,9 +179,8 @@ def rounding_steps(y: np.ndarray) -> np.ndarray:
     """The step each column of y is rounded to: of values that repeat, on an even grid; else NaN."""
     steps = np.full(y.shape[1], np.nan)
     for i, column in enumerate(y.T):
-        values = np.unique(column)
-        gaps = np.diff(values)
-        if gaps.size and len(values) <= len(column) / 2:
+        gaps = np.diff(np.unique(column))
+        if gaps.size and len(gaps) + 1 <= len(column) / 2:
             multiples = gaps / gaps.min()
             if np.all(np.abs(multiples - np.round(multiples)) < 0.01):
                 steps[i] = gaps.min()
@@ -203,10 +201,10 @@ def _describe(
         return _describe_dates(table, Column(name, "date"), dates.values)
     if not texts:
         return Column(name)
-    if len(levels) <= MOST_LEVELS and not np.isfinite(values).any():
-        return Column(name, "category", levels)
     if np.isfinite(values).any():
         table.only_numbers(name)
+    if len(levels) <= MOST_LEVELS:
+        return Column(name, "category", levels)
     raise TableError(
         f"{table.source}: column {shortened(name)!r} has {len(levels)} different texts, too many "
         "for a category; leave the column out"
@@ -221,10 +219,6 @@ def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column
     column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
     column.encode(table)
     return column
-
-
-def _is_whole(value: float | None) -> bool:
-    return value is not None and float(value).is_integer()
 
 
 def _labels(table: Table, name: str, levels: Sequence[str] = ()) -> list[str]:
