@@ -193,11 +193,9 @@ def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> str:
-    """Advice on whether more measurements are worthwhile.
-
-    ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far;
-    ``missing`` more measurements are needed for a first model, ``complete`` ones are available.
-    """
+    """Advice on whether more measurements are worthwhile. ``curve`` holds ``left_to_learn`` and the
+    number of ``measurements`` of each model so far; ``missing`` more measurements are needed for a
+    first model, ``complete`` ones are available."""
     if not curve:
         are = "s are" if missing > 1 else " is"
         needed = f"{missing} more complete measurement{are} needed"

@@ -1,7 +1,5 @@
 """The pool loop of active learning (paper, §4): fit, score a pool of candidates, measure, repeat.
-
-Several learners (repetitions, problems, strategies) run in parallel, to be fitted together.
-"""
+Several learners (repetitions, problems, strategies) run in parallel, to be fitted together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -46,11 +44,9 @@ class Round(NamedTuple):
 def pool_loop(
     setting: Setting, data: Sequence[Data], rounds: int, first: int = 0
 ) -> Iterator[Round]:
-    """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``.
-
-    If the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
-    exactly: with the data of its last round, and ``first`` the number after it.
-    """
+    """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``. If
+    the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
+    exactly: with the data of its last round, and ``first`` the number after it."""
     if not 0 <= first <= rounds + 1:
         raise ValueError(f"first must lie between 0 and {rounds + 1} rounds, got {first}")
     current = list(data)

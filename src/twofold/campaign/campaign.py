@@ -172,22 +172,17 @@ class Campaign:
         self, outputs: Mapping[str, Any], *, point: Mapping[str, Any] | None = None,
         proposal: int | None = None, repeat: bool = False, note: str | None = None,
     ) -> int:  # fmt: skip
-        """Record a measurement durably; returns its number.
-
-        It belongs to a ``proposal`` or to an arbitrary ``point``. Outputs may be recorded one by
-        one; a second value of the same output at a proposal needs ``repeat=True``, which records a
-        separate measurement.
-        """
+        """Record a measurement durably; returns its number. It belongs to a ``proposal`` or to an
+        arbitrary ``point``. Outputs may be recorded one by one; a second value of the same output
+        at a proposal needs ``repeat=True``, which records a separate measurement."""
         return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
 
     def tell_all(
         self, results: Sequence[Result], repeat: bool = False, skip_known: bool = False
     ) -> list[int]:
-        """Record several measurements like ``tell``: all of them, or none if one is invalid.
-
-        With ``skip_known``, results recorded before this call are skipped instead of refused, so
-        that a table can be read again when more of it has been filled in.
-        """
+        """Record several measurements like ``tell``: all of them, or none if one is invalid. With
+        ``skip_known``, results recorded before this call are skipped instead of refused, so that a
+        table can be read again when more of it has been filled in."""
         checked = [recording.check_result(result, self.space, self.outputs) for result in results]
         numbers = []
         with self._storage.writing() as connection:
@@ -273,12 +268,6 @@ class Campaign:
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
-    def _reference(self) -> np.ndarray:
-        """Points over which uncertainty is averaged; the candidates if there are constraints."""
-        if self.space.constraints and self.candidates:
-            return self.space.encode(self.candidates)
-        return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
-
     def _missing(self, snapshot: Snapshot) -> int:
         """Complete measurements still needed for a first model, which takes two per feature column
         plus four; zero or less if there are enough."""
@@ -297,7 +286,10 @@ class Campaign:
         changes = snapshot.curve[-1]["numbers"].get("changes", 0) if snapshot.curve else None
         if changes == snapshot.changes and fit.name in {row["model"] for row in snapshot.curve}:
             return None
-        known = assess(fit.model, self._reference()).select(self._wanted)
+        # Constraints may leave few points other than the candidates.
+        points = self.candidates if self.space.constraints else None
+        reference = self.space.encode(points or self.space.spread(REFERENCE, REFERENCE_SEED))
+        known = assess(fit.model, reference).select(self._wanted)
         numbers = left_to_learn(known) | {"warm": float(fit.warm), "changes": snapshot.changes}
         seen = len(snapshot.complete(self.outputs))
         return {"measurements": seen, "numbers": numbers, "model": fit.name}

@@ -1,8 +1,6 @@
 """The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
-
 The file is only a cache: if it is damaged, foreign or missing, the model is fitted again; after new
-measurements its chains are continued (``ModelFile.continue_fit``).
-"""
+measurements its chains are continued (``ModelFile.continue_fit``)."""
 
 from contextlib import suppress
 from pathlib import Path

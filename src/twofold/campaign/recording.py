@@ -36,13 +36,11 @@ def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result
 
 
 def check_outputs(values: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, float]:
-    """Values of outputs as finite numbers, unknown names refused."""
     inputs.check_names("output", values, outputs, complete=False)
     return {name: inputs.check_number(name, value) for name, value in values.items()}
 
 
 def check_note(note: Any) -> str | None:
-    """A stripped note, or None if empty."""
     require(note is None or isinstance(note, str), f"a note must be text, got {note!r}")
     return (note or "").strip() or None
 

@@ -18,11 +18,9 @@ class Refit(NamedTuple):
 
 
 def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
-    """Fit the models of all campaigns whose measurements or settings have changed.
-
-    A model is stored beside its campaign, where ``Campaign.ask`` uses it; up-to-date models are
-    unchanged. ``executor`` is ``"local"`` or ``"ray"``, whose workers must see the same files.
-    """
+    """Fit the models of all campaigns whose measurements or settings have changed. A model is
+    stored beside its campaign, where ``Campaign.ask`` uses it; up-to-date models are unchanged.
+    ``executor`` is ``"local"`` or ``"ray"``, whose workers must see the same files."""
     # Workers may run in another folder, where relative paths are wrong.
     named = [(p, p if "://" in p else str(Path(p).resolve())) for p in map(str, places)]
     jobs = [Job(place, update_model, (where,), {}) for place, where in named]

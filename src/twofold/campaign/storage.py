@@ -97,7 +97,6 @@ class Storage:
         return storage
 
     def redefine(self, changes: dict[str, Any]) -> None:
-        """Replace parts of the definition."""
         with self.writing() as connection:
             self.definition = self._about(connection, "definition") | changes
             statement = ABOUT.update().where(ABOUT.c.name == "definition")

@@ -1,7 +1,5 @@
-"""The slow work of ``twofold campaign serve``, one task at a time, in a background thread.
-
-All state is in the database and the model file, so that a restarted server resumes the work.
-"""
+"""The slow work of ``twofold campaign serve``, one task at a time, in a background thread. All
+state is in the database and the model file, so that a restarted server resumes the work."""
 
 import threading
 import time

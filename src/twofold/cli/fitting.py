@@ -51,7 +51,7 @@ def fit_in_memory(
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y, **facts), model)
-    measured = [one.measured(values) for one, values in split_features(about.columns, train.x)]
+    measured = [one.with_range(values) for one, values in split_features(about.columns, train.x)]
     return Result(about._replace(columns=measured), train, test, len(train.x), doubts)
 
 

@@ -1,8 +1,6 @@
 """The web application of ``twofold campaign serve``: the page at ``/``, the current activity at
-``/state``, and the forms' actions at ``/act/NAME``.
-
-Replies to forms are plain text: what was done, or, with status 400, what was wrong.
-"""
+``/state``, and the forms' actions at ``/act/NAME``. Replies to forms are plain text: what was done,
+or, with status 400, what was wrong."""
 
 import json
 import secrets
@@ -25,7 +23,7 @@ from twofold.campaign.table import parse_result
 from twofold.cli.background import Background
 from twofold.cli.guard import Guard
 from twofold.core.naming import shortened
-from twofold.report.live_page import name_shown, render_live_page
+from twofold.report.live_page import make_content_key, render_live_page
 
 LARGEST = 2**16  # bytes of a form
 HEADERS = {
@@ -80,7 +78,7 @@ class Live:
         work = self.background
         work.wake()
         doing = {"activity": work.activity, "seconds": work.seconds, "error": work.error}
-        return JSONResponse(doing | {"shown": name_shown(self.campaign, work.figures)})
+        return JSONResponse(doing | {"shown": make_content_key(self.campaign, work.figures)})
 
     async def act(self, request: Request) -> Response:
         action = ACTIONS.get(request.path_params["name"])

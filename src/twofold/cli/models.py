@@ -90,7 +90,6 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
 
 
 def open_model(path: Path, run: Run) -> "tuple[BNNLVRegressor, About]":
-    """Open the model of a command, with its columns."""
     run.reads(path)
     model, about = load_model(path)
     if not about.columns:

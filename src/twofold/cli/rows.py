@@ -121,7 +121,6 @@ def read_all(tables: Sequence[Table], about: About) -> Rows:
 
 
 def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None]:
-    """Training rows and held-out rows of a model's tables."""
     rows, share = read_all(tables, about), about.held_out or 0.0
     if about.streamed:
         numbers = np.concatenate([one.rows for one in tables])

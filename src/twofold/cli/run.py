@@ -1,8 +1,6 @@
-"""One run of a command: its options from ``--config FILE.toml``, and the record it leaves.
-
-The record lies beside the command's output, or, for a command that writes no file, in
-``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default).
-"""
+"""One run of a command: its options from ``--config FILE.toml``, and the record it leaves. The
+record lies beside the command's output, or, for a command that writes no file, in
+``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default)."""
 
 import csv
 import functools

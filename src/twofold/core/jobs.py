@@ -1,8 +1,5 @@
-"""Independent jobs, run in this process or on a Ray cluster.
-
-Each result is stored in its own file as soon as the job finishes, so that a killed sweep recomputes
-only what is missing.
-"""
+"""Independent jobs, run in this process or on a Ray cluster. Each result is stored in its own file
+as soon as the job finishes, so that a killed sweep recomputes only what is missing."""
 
 import json
 import os
@@ -168,27 +165,23 @@ def _describe(error: BaseException) -> str:
 def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal = f"the result of job {job.name!r} can only be stored if its"
-        remedy = "give no folder"
+        refusal = f"the result of job {job.name!r} cannot be stored"
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
+            what = f"{job.function!r} has no name of its own"
             raise ValueError(
-                f"{refusal} function has a name of its own, got {job.function!r}; define it in a "
-                f"module with def, or {remedy}"
+                f"{refusal}: {what}; define it with def in a module, or give no folder"
             )
         function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
         identity = {"function": function, "identity": job.identity, "version": version}
         try:
             place = hash_identity(identity)
         except (TypeError, ValueError) as error:
-            problem = f"{refusal} identity consists of JSON values ({error})"
-            raise ValueError(f"{problem}; change the identity, or {remedy}") from error
+            remedy = "change it, or give no folder"
+            raise ValueError(f"{refusal}: its identity is not JSON ({error}); {remedy}") from error
         if place in files:
-            same = jobs[list(files).index(place)].name
-            raise ValueError(
-                f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                f"result would be mistaken for the other; make the identities differ, or {remedy}"
-            )
+            same = f"has the same function and identity as {jobs[list(files).index(place)].name!r}"
+            raise ValueError(f"{refusal}: it {same}; change its identity, or give no folder")
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
 

@@ -22,28 +22,21 @@ def on_cpu() -> bool:
 def power_log_mean_exp(
     log_values: Float[Array, "K *rest"], power: Float[Array, ""] | float
 ) -> Float[Array, "*rest"]:
-    """``log(mean(exp(v)**power)) / power`` over the first axis: the log of a power mean.
-
-    Power 1 is the log-mean-exp. Towards power 0 it becomes the mean of ``v``, and stays accurate
-    in float32 there, because ``expm1`` and ``log1p`` keep the digits that ``exp`` and ``log`` drop.
-    """
+    """``log(mean(exp(v)**power)) / power`` over the first axis: the log of a power mean. Power 1 is
+    the log-mean-exp. Towards power 0 it becomes the mean of ``v``, and stays accurate in float32
+    there, because ``expm1`` and ``log1p`` keep the digits that ``exp`` and ``log`` drop."""
     largest = jax.lax.stop_gradient(jnp.max(log_values, axis=0))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-    scaled = jnp.maximum(power * (log_values - largest), _negligible(log_values.dtype))
+    # Smaller weights add nothing, and their products are denormal numbers: slow on a CPU.
+    negligible = 0.5 * math.log(jnp.finfo(log_values.dtype).tiny)
+    scaled = jnp.maximum(power * (log_values - largest), negligible)
     shortfall = jnp.mean(jnp.expm1(scaled), axis=0)
     return largest + jnp.log1p(shortfall) / power
-
-
-def _negligible(dtype: jnp.dtype) -> float:
-    """A log-weight that adds nothing, but whose products are not denormal numbers, which are a
-    hundred times slower on a CPU."""
-    return 0.5 * math.log(jnp.finfo(dtype).tiny)
 
 
 def gaussian_log_density(
     value: Float[Array, "..."], mean: Float[Array, "..."], log_variance: Float[Array, "..."]
 ) -> Float[Array, "..."]:
-    """Log of the univariate normal density, elementwise."""
     square = jnp.square(value - mean) * jnp.exp(-log_variance)
     return -0.5 * (square + log_variance + LOG_TWO_PI)
 
@@ -94,11 +87,9 @@ class Place(NamedTuple):
 
 
 class Padded(NamedTuple):
-    """``size`` real rows, then rows of zeros; programs compile for the padded length only.
-
-    A block of a larger table has a ``place`` in it. ``weight`` is the weight of each row in the
-    likelihood (None: 1), ``error`` the known error variance of each measurement (None: none).
-    """
+    """``size`` real rows, then rows of zeros; programs compile for the padded length only. A block
+    of a larger table has a ``place`` in it. ``weight`` is the weight of each row in the likelihood
+    (None: 1), ``error`` the known error variance of each measurement (None: none)."""
 
     x: Float[Array, "N D"]
     y: Float[Array, "N O"]
@@ -162,7 +153,6 @@ class Running(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Running":
-        """Statistics of one block ``[N, C]``."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean = values.mean(axis=0)
             squares = np.square(values - mean).sum(axis=0)

@@ -37,7 +37,6 @@ UNFIT = TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 
 
 def version_of(package: str, otherwise: str = "not installed") -> str:
-    """The installed version of a package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -93,10 +92,8 @@ def write(
 
 
 def read(path: FilePath, kind: str) -> Stored:
-    """The content of a file that ``write`` made with the same kind.
-
-    Raises ``FileFormatError`` for any other file: foreign, newer, edited or damaged.
-    """
+    """The content of a file that ``write`` made with the same kind. Raises ``FileFormatError`` for
+    any other file: foreign, newer, edited or damaged."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"expected a twofold {kind}, but there is no {path}")
@@ -142,11 +139,9 @@ def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
 
 @contextmanager
 def replace_file(path: FilePath) -> Iterator[Path]:
-    """A temporary path; the file written there replaces ``path`` atomically and durably.
-
-    A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Symbolic links
-    are followed.
-    """
+    """A temporary path; the file written there replaces ``path`` atomically and durably. A crash
+    leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Symbolic links are
+    followed."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: no directory {target.parent}; create it")
@@ -259,11 +254,9 @@ class WorkFile:
 def claim_folder(
     folder: FilePath, file: str, identity: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise.
-
-    The folder's ``file`` holds the identity and further facts ``about`` the run; its content is
-    returned.
-    """
+    """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise. The
+    folder's ``file`` holds the identity and further facts ``about`` the run; its content is
+    returned."""
     folder = Path(folder)
     path = folder / file
     if path.exists():

@@ -54,10 +54,8 @@ def room(mesh: Mesh | None, entries: int) -> int:
 
 
 def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
-    """Shard the leading axis of every leaf over the devices, each entry ``times`` times, padded.
-
-    Of a NumPy array, each device receives only its own share.
-    """
+    """Shard the leading axis of every leaf over the devices, each entry ``times`` times, padded. Of
+    a NumPy array, each device receives only its own share."""
 
     def put(leaf: Any) -> Any:
         if mesh is None:
@@ -68,8 +66,11 @@ def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
         if not isinstance(leaf, np.ndarray):
             return _put(mesh, SHARED, leaf[index])
 
+        def share(at: Any) -> Any:
+            return leaf[index[at[0]]]
+
         shape, shares = (len(index), *leaf.shape[1:]), NamedSharding(mesh, SHARED)
-        return jax.make_array_from_callback(shape, shares, lambda at: leaf[index[at[0]]])
+        return jax.make_array_from_callback(shape, shares, share)
 
     return jax.tree.map(put, tree)
 

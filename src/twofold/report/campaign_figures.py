@@ -161,11 +161,9 @@ def plot_map(
     axes: Axes, course: Course, pair: tuple[str, str], known: Map | None,
     at: Point | None = None, most: float | None = None,
 ) -> Axes:  # fmt: skip
-    """Measured points and open proposals over two inputs, on top of the epistemic part.
-
-    ``at`` is the point at which the other inputs are held: points of other categories are pale.
-    ``most`` is the upper end of the colour scale, which several maps can share.
-    """
+    """Measured points and open proposals over two inputs, on top of the epistemic part. ``at`` is
+    the point at which the other inputs are held: points of other categories are pale. ``most`` is
+    the upper end of the colour scale, which several maps can share."""
     columns = [course.space.names.index(name) for name in pair]
     inputs = [course.space.inputs[column] for column in columns]
     if known is not None:

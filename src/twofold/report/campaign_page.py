@@ -22,11 +22,8 @@ def write_campaign_page(
     path: str | Path, campaign: Campaign | Course, title: str = "Measurement campaign"
 ) -> Path:
     """Write the page of a campaign, or of any course of measurements (then with its own title), one
-    self-contained HTML file.
-
-    Nothing is fitted and the campaign is not changed: the map is from the model that chose the last
-    proposals.
-    """
+    self-contained HTML file. Nothing is fitted and the campaign is not changed: the map is from the
+    model that chose the last proposals."""
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
     content = describe_figures(course) | describe_tables(course)
     return write_page(path, "campaign.html", course.title, **content)

@@ -12,7 +12,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
 from matplotlib.lines import Line2D
@@ -82,18 +81,13 @@ class Margins(LayoutEngine):
         bottom = BOTTOM + LEGEND_ROW * rows + FOOT
         fig.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
         for axis in (axis for one in fig.axes for axis in (one.xaxis, one.yaxis)):
-            name_offset(axis)
-
-
-def name_offset(axis: Axis) -> None:
-    """Move the power of ten (or offset) of the tick labels to the label of the axis."""
-    formatter = axis.get_major_formatter()
-    formatter.format_ticks(list(axis.get_majorticklocs()))
-    offset = formatter.get_offset()
-    if offset and axis.offsetText.get_visible():
-        sign = "" if offset[0] in "+-−" else "× "
-        axis.set_label_text(f"{axis.get_label_text()} ({sign}{offset})")
-        axis.offsetText.set_visible(False)
+            formatter = axis.get_major_formatter()
+            formatter.format_ticks(list(axis.get_majorticklocs()))
+            offset = formatter.get_offset()
+            if offset and axis.offsetText.get_visible():
+                sign = "" if offset[0] in "+-−" else "× "
+                axis.set_label_text(f"{axis.get_label_text()} ({sign}{offset})")
+                axis.offsetText.set_visible(False)
 
 
 def add_tips(artist: Artist, tips: Sequence[str]) -> None:

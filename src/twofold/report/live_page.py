@@ -1,7 +1,5 @@
-"""The live page of a campaign: ``campaign_page`` with forms, for a server.
-
-Figures take seconds and are drawn separately; the tables are always up to date.
-"""
+"""The live page of a campaign: ``campaign_page`` with forms, for a server. Figures take seconds and
+are drawn separately; the tables are always up to date."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -44,7 +42,7 @@ def draw_figures(campaign: Campaign) -> Figures:
 def render_live_page(campaign: Campaign, title: str, figures: Figures | None, nonce: str) -> str:
     """The page as HTML, with the available figures; its own scripts have the ``nonce``."""
     # Before the content is read: a key that is too old only causes another refresh.
-    shown = name_shown(campaign, figures)
+    shown = make_content_key(campaign, figures)
     course, status = make_course(campaign, title), campaign.status()
     content = describe_tables(course) | dict.fromkeys(("curves", "maps", "slices", "results"))
     content |= {} if figures is None else figures.content
@@ -55,6 +53,6 @@ def render_live_page(campaign: Campaign, title: str, figures: Figures | None, no
     )  # fmt: skip
 
 
-def name_shown(campaign: Campaign, figures: Figures | None) -> str:
+def make_content_key(campaign: Campaign, figures: Figures | None) -> str:
     """A key of the displayed content; the page is out of date when it has changed."""
     return f"{[*campaign.revision()]} {[*figures.revision] if figures else ''}"

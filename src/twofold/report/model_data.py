@@ -93,7 +93,7 @@ def make_subject(
     data = _make_table((X, y, y_error), names, answers, 2, rows)
     unseen = None if held_out is None else _make_table((*held_out, None), names, answers, 1)
     steps = rounding_steps(np.asarray(y, float).reshape(len(np.asarray(X)), -1))
-    own = [Column(name).measured(x[:, None]) for name, x in zip(names, data.x.T, strict=True)]
+    own = [Column(name).with_range(x[:, None]) for name, x in zip(names, data.x.T, strict=True)]
     columns = own if columns is None else list(columns)
     return Subject(model, data, unseen, names, answers, len(np.asarray(X)), steps, columns)
 

@@ -1,8 +1,6 @@
-"""Pages as self-contained HTML files, from templates with autoescaping.
-
-A page combines a template (``templates/``), which has its text and HTML, with Python objects, which
-have its numbers and figures. ``page.html`` has the macros for pictures, tables and choosers.
-"""
+"""Pages as self-contained HTML files, from templates with autoescaping. A page combines a template
+(``templates/``), which has its text and HTML, with Python objects, which have its numbers and
+figures. ``page.html`` has the macros for pictures, tables and choosers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

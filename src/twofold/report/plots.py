@@ -1,8 +1,6 @@
 """Figures for papers: each function draws on the given ``axes``, or on a new figure, and returns
 the axes (``axes.figure.savefig("split.pdf")``). No global setting changes and no window opens.
-
-Fitted models have the same functions as methods: ``model.plot_split(X)``.
-"""
+Fitted models have the same functions as methods: ``model.plot_split(X)``."""
 
 from collections.abc import Callable
 from typing import Any

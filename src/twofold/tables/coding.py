@@ -68,7 +68,7 @@ class Column:
         known = np.isfinite(numbers)
         return np.where(known[:, None], numbers[:, None] == np.arange(len(self.levels)), np.nan)
 
-    def measured(self, values: np.ndarray) -> "Column":
+    def with_range(self, values: np.ndarray) -> "Column":
         if self.kind == "category":
             return self
         low, high = float(values.min()), float(values.max())
@@ -143,7 +143,6 @@ def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
 
 
 def split_features(columns: Sequence[Column], x: np.ndarray) -> list[tuple[Column, np.ndarray]]:
-    """Split rows of features by column."""
     ends = list(accumulate(len(one.features) for one in columns))
     return list(zip(columns, np.split(x, ends[:-1], axis=1), strict=True))
 

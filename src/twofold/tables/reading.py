@@ -1,8 +1,6 @@
-"""Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time.
-
-CSV files are parsed by Python's ``csv``, which, unlike Arrow, knows the line numbers of rows and
-accepts rows of any length.
-"""
+"""Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time. CSV
+files are parsed by Python's ``csv``, which, unlike Arrow, knows the line numbers of rows and
+accepts rows of any length."""
 
 import csv
 import io
@@ -150,10 +148,8 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
 
 
 class ParquetFiles:
-    """A Parquet file, or a folder of them in the order of their names.
-
-    Besides the rows of a block, at most one page per column is in memory.
-    """
+    """A Parquet file, or a folder of them in the order of their names. Besides the rows of a block,
+    at most one page per column is in memory."""
 
     def __init__(self, path: Path):
         self.source = str(path)
@@ -201,10 +197,7 @@ TableFile: TypeAlias = CsvFile | ParquetFiles
 
 def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> Table:
     """Read a CSV or Parquet file, a folder of Parquet files, or a data frame (pandas, polars),
-    unchanged.
-
-    The default delimiter of a CSV file is the most frequent one in its heading.
-    """
+    unchanged. The default delimiter of a CSV file is the most frequent one in its heading."""
     if hasattr(source, "columns"):
         return _from_data_frame(source)
     path = _path(source)

@@ -181,7 +181,6 @@ def check_headings(source: Any, headings: list[str]) -> None:
 
 
 def join_tables(tables: Sequence[Table]) -> Table:
-    """Concatenate blocks of one table."""
     rows = np.concatenate([table.rows for table in tables])
     return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
 
