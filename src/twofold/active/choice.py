@@ -139,9 +139,9 @@ def choose_batch(
     same place repeatedly and never detect its error elsewhere.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
-        raise ValueError("scores and means must be finite, noise positive; drop such points")
+        raise ValueError("scores and means must be finite, noise positive; drop other points")
     if means.shape[0] < 2:
-        raise ValueError("means must hold at least 2 weight draws, got 1")
+        raise ValueError("means must contain at least 2 weight draws, got 1")
     _check_num(num, len(scores) - len(underway))
     scores = np.maximum(scores, 0.0)
     covariances = [np.atleast_2d(np.cov(means[:, o], rowvar=False)) for o in range(means.shape[1])]
@@ -214,10 +214,8 @@ def _sum_outputs(decomposition: "Decomposition", part: np.ndarray) -> np.ndarray
     if part.ndim == 1:
         return part
     if decomposition.by == "variance" and part.shape[1] > 1:
-        raise ValueError(
-            f"variances of {part.shape[1]} outputs have units of their own and cannot be added; "
-            "split by entropy, or score one output"
-        )
+        what = f"the variances of {part.shape[1]} outputs differ in their units"
+        raise ValueError(f"{what} and cannot be added; split by entropy, or score one output")
     return part.sum(axis=1)
 
 

@@ -298,7 +298,7 @@ class Campaign:
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
-        require(num <= most, f"there are {most} candidates, got num={num}")
+        require(num <= most, f"ask for at most {most} points, one per candidate, got {num}")
 
     @property
     def _wanted(self) -> list[int]:

@@ -115,5 +115,5 @@ def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> 
             both = f"candidates {allowed.index(point) + 1} and {index}"
             raise CampaignError(f"{both} are both at {space.format(point)}; leave one out")
         allowed.append(point)
-    require(allowed, "candidates must hold at least one point, or be left out")
+    require(allowed, "candidates must contain at least one point, or be left out")
     return allowed

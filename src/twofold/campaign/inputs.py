@@ -48,7 +48,7 @@ class _Input:
         return bool(one == other)
 
     def format(self, value: Any) -> str:
-        """The value as text, with the digits of a proposal."""
+        """The value as text, rounded like proposals."""
         return str(value)
 
 

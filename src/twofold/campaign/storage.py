@@ -218,7 +218,7 @@ def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
         path = Path(text)
         there = path.is_file() or not must_exist
         require(there, f"there is no campaign at {path}; create one first")
-        require(path.parent.is_dir(), f"there is no folder {path.parent} to put {path.name} into")
+        require(path.parent.is_dir(), f"there is no folder {path.parent}; create it first")
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)

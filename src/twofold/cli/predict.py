@@ -79,9 +79,8 @@ def suggest(
 ) -> None:
     """Suggest the most informative batch of points to measure.
 
-    Without a table of candidates, points are spread evenly over the range of the model's inputs,
-    with the digits of the inputs. To plan and record a whole series of measurements, see twofold
-    campaign.
+    Without a table of candidates, points are spread evenly over the measured range of the inputs,
+    and rounded like them. To plan and record a whole series of measurements, see twofold campaign.
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """

@@ -24,9 +24,9 @@ def update(
 ) -> None:
     """Add new rows to a fitted model, with the settings it was fitted with.
 
-    Chains continue where they were, unless rows are held out; other methods are fitted from the
-    start. The model's table is searched for beside the model and in the current folder, unless the
-    new table contains its rows.
+    Chains are continued, unless rows are held out; other methods are fitted from scratch. The
+    model's table is looked up beside the model and in the current folder, unless the new table
+    contains its rows.
 
     Example: twofold update oven.twofold new.csv
     """

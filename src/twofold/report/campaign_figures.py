@@ -263,7 +263,7 @@ def _plot_points(
 def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
     look: Any = {"marker": "^", "color": figures.CHOSEN, "markersize": 8, "clip_on": False}
     look |= {"markeredgecolor": "white", "zorder": 6}
-    _plot_points(axes, places, near, "proposed, with its number", name_proposed(course), **look)
+    _plot_points(axes, places, near, "proposed (numbered)", name_proposed(course), **look)
 
 
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:

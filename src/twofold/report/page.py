@@ -88,13 +88,14 @@ class Document:
         """The figure as SVG, twice if wide; SVG is returned unchanged."""
         if isinstance(figure, Markup):
             return figure
-        drawn = {"": figure if isinstance(figure, Figure) else figure()} if not wide else {
-            "wide": figure(size=WIDE), "narrow": figure(size=NARROW)
-        }  # fmt: skip
+        looks: dict[str, Any] = {"": {}}
+        if wide:
+            looks = {"wide": {"size": WIDE}, "narrow": {"size": NARROW}}
         parts = []
-        for look, one in drawn.items():
+        for look, size in looks.items():
             self.pictures += 1
-            parts.append(to_svg(one, f"p{self.pictures}-", description, look))
+            drawn = figure if isinstance(figure, Figure) else figure(**size)
+            parts.append(to_svg(drawn, f"p{self.pictures}-", description, look))
         return Markup("".join(parts))
 
 
