@@ -286,7 +286,7 @@ class Campaign:
         changes = snapshot.curve[-1]["numbers"].get("changes", 0) if snapshot.curve else None
         if changes == snapshot.changes and fit.name in {row["model"] for row in snapshot.curve}:
             return None
-        # Constraints may leave few points other than the candidates.
+        # With candidates, the constraints may leave too few other points.
         points = self.candidates if self.space.constraints else None
         reference = self.space.encode(points or self.space.spread(REFERENCE, REFERENCE_SEED))
         known = assess(fit.model, reference).select(self._wanted)

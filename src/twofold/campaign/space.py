@@ -10,7 +10,7 @@ import numpy as np
 from twofold.campaign.constraints import Constraint, parse_constraint
 from twofold.campaign.inputs import KINDS, Input, Point, check_names, require
 
-# Most doublings of the number of points tried to satisfy the constraints.
+# Maximum number of doublings of the points tried to satisfy the constraints.
 DOUBLINGS = 10
 
 

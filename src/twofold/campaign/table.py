@@ -53,7 +53,7 @@ def read_results(path: Path, campaign: Campaign) -> Results:
     rows, decimal = read_rows(path)
     names = dict.fromkeys(name for _, row in rows for name in row)
     known = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
-    # A column whose name is close to one of the campaign is a typing error.
+    # A column whose name is close to one of the campaign is a misspelling.
     ignored = [name for name in names if name not in known and not nearest(name, known)]
     results = []
     for line, row in rows:
@@ -74,7 +74,7 @@ def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".")
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
     filled = {name: row[name] for name in inputs if name in row}
     point = parse_point(campaign.space, filled, decimal)
-    numbers = {name: _whole(name, row[name]) for name in definition.NUMBERS if name in row}
+    numbers = {name: parse_whole(name, row[name]) for name in definition.NUMBERS if name in row}
     return Result(values, point or None, **numbers, note=row.get(definition.NOTE))
 
 
@@ -95,15 +95,15 @@ def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dic
     return {name: v if name in words else _number(name, v, decimal) for name, v in row.items()}
 
 
-def _number(name: str, text: str, decimal: str = ".") -> float:
+def _number(name: str, text: str, decimal: str = ".", kind: str = "number") -> float:
     try:
         return parse_number(text, decimal)
     except ValueError:
-        raise CampaignError(f"{name} must be a number, got {shortened(repr(text))}") from None
+        raise CampaignError(f"{name} must be a {kind}, got {shortened(repr(text))}") from None
 
 
-def _whole(name: str, text: str) -> int:
-    number = _number(name, text)
+def parse_whole(name: str, text: str) -> int:
+    number = _number(name, text, kind="whole number")
     require(number.is_integer(), f"{name} must be a whole number, got {text!r}")
     return int(number)
 

@@ -156,13 +156,10 @@ def by_rows(
             fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
             if mesh is None:
-                sharded = given | _draws_apart(given, draws or {})
-                return None, fixed, *(sharded[name] for name in arrays)
-            values = [
-                spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
-                for name in arrays
-            ]
-            return mesh, fixed, *values
+                placed = given | _draws_apart(given, draws or {})
+            else:
+                placed = {n: (spread if n in rows else copied)(mesh, given[n]) for n in arrays}
+            return mesh, fixed, *(placed[name] for name in arrays)
 
         @wraps(function)
         def call(*arguments: Any) -> Any:

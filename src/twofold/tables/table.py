@@ -195,7 +195,7 @@ def list_of_names(what: str, given: Any) -> list[str]:
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     """Convert any parsing error into a ``TableError`` with the source's name."""
-    # Arrow and csv have exception classes of their own.
+    # Arrow and csv also have their own exception classes.
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
         yield
