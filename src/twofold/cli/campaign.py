@@ -147,7 +147,7 @@ def correct(
     campaign = _open(place)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     if result.point or result.proposal or result.measurement:
-        raise CommandError("inputs cannot be corrected: remove the measurement, and record it anew")
+        raise CommandError("inputs cannot be corrected: remove the measurement and record it again")
     campaign.correct(measurement, result.outputs, note=note or result.note)
     run.show({"corrected": measurement}, f"corrected measurement {measurement}")
 

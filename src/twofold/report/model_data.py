@@ -63,9 +63,6 @@ class Moments(NamedTuple):
     mean: np.ndarray
     variances: Parts
 
-    def deviations(self) -> Parts:
-        return Parts(*(np.sqrt(part) for part in self.variances))
-
 
 class Slice(NamedTuple):
     """Along a grid ``[G]`` of one input: quantiles ``[G, O, Q]`` and entropies ``[G, O]``."""
@@ -142,8 +139,8 @@ def compute_effects(about: Subject, here: Moments) -> Parts:
     def quantities(places: np.ndarray) -> np.ndarray:
         known = np.array_equal(places, x)
         moments = here if known else compute_moments(about.model, places)
-        _, epistemic, aleatoric = moments.deviations()
-        return np.hstack([moments.mean, epistemic, aleatoric])[rows if known else slice(None)]
+        deviations = np.sqrt(moments.variances[1:])
+        return np.hstack([moments.mean, *deviations])[rows if known else slice(None)]
 
     rng = np.random.default_rng(SEED)
     repeats = int(np.clip(MOST_SWAPS // (columns * len(x)), 1, MOST_REPEATS))

@@ -44,6 +44,9 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     policies = list(map(PolicyView, *parts))
     best = policies[quality.find_best(trials)]
     chosen = project.recommended is not None
+    cost, logged = best.trial.careful_cost, best.logged_cost
+    comparable = np.isfinite(cost) and logged > 0.0
+    change = format_change(cost / logged - 1.0) if comparable else ""
     weights = zip(*(one.risk_weights for one in trials), strict=True)
     betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
     selects = {"β (epistemic)": betas, "γ (aleatoric)": gammas}
@@ -53,7 +56,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "caution": CAUTION, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
-        "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
+        "frontier": partial(_draw_frontier, policies, best), "change": change,
         "figures": figures, "list_riskiest": list_riskiest,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
@@ -106,12 +109,6 @@ class PolicyView:
     def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         """``plot(axes, trial, *arguments)`` as a small panel."""
         return draw_panel(plot, self.trial, *arguments, **{"size": figures.PANEL} | labels)
-
-
-def _compare(best: PolicyView) -> str:
-    """The risk-adjusted cost relative to the logged cost, if that is positive."""
-    cost, logged = best.trial.careful_cost, best.logged_cost
-    return format_change(cost / logged - 1.0) if np.isfinite(cost) and logged > 0.0 else ""
 
 
 def list_riskiest(trial: Trial) -> list[list[str]]:
