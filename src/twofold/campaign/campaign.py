@@ -164,8 +164,7 @@ class Campaign:
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The stored model that chose the last proposals, or None; nothing is fitted. It does not
-        include later measurements."""
+        """The stored model that chose the last proposals, or None; it omits later results."""
         return self._models.load_model((self.space.width, len(self.outputs)))
 
     def tell(

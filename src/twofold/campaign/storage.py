@@ -108,8 +108,7 @@ class Storage:
             return [rows(connection, table) for table in tables]
 
     def measure(self, *tables: sql.Table) -> list[str]:
-        """The sizes of tables. Every write changes them: rows are never deleted, and corrected
-        outputs are appended to ``earlier``."""
+        """Sizes of tables, which every write changes: rows and old outputs are never deleted."""
         sizes = []
         with self.reading() as connection:
             for table in tables:

@@ -148,8 +148,7 @@ def draw_held_out(
 
 
 def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Mask of the rows to hold out, each drawn from its row number and the seed alone (splitmix64;
-    Steele, Lea and Flood 2014)."""
+    """Mask of rows to hold out, from row number and seed alone (splitmix64; Steele et al. 2014)."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     words = (rows.astype(np.uint64) + np.uint64(1)) * golden
     for addend in (np.uint64(seed), golden):

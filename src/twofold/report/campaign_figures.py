@@ -84,8 +84,7 @@ def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
 
 
 def choose_anchor(course: Course) -> Point:
-    """The point at which maps hold the other inputs: the most informative proposal, or the medians
-    of the measured points."""
+    """Where maps hold the other inputs: the best proposal, or the medians of measured points."""
     if course.next is not None:
         return course.next.point
     order = find_positions(course.space, course.points).argsort(axis=0, kind="stable")
@@ -98,8 +97,7 @@ def choose_anchor(course: Course) -> Point:
 def compute_maps(
     model: BNNLVRegressor, space: Space, at: Point, pairs: Sequence[tuple[str, ...]]
 ) -> list[Map]:
-    """A map for each pair of inputs (or a line for a single one), with the others held at a point;
-    NaN where constraints are violated."""
+    """A map for each pair of inputs, or a line; NaN where constraints are violated."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
     side = LINE if len(space.inputs) == 1 else side
     grids = {one.name: _make_grid(one, side) for one in space.inputs}
@@ -122,8 +120,7 @@ def compute_maps(
 
 
 def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, np.ndarray]:
-    """Quantiles ``[G, O, Q]`` along each of the first inputs, with the others held at a point; NaN
-    where constraints are violated."""
+    """Quantiles ``[G, O, Q]`` along the first inputs; NaN where constraints are violated."""
     grids = {one.name: _make_grid(one, LINE) for one in space.inputs[:MOST_INPUTS]}
     points = [at | {name: value} for name, grid in grids.items() for value in grid]
     quantiles = compute_quantiles(model, space.encode(points))
@@ -133,8 +130,7 @@ def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, 
 
 
 def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, output: int) -> Axes:
-    """Predicted quantiles ``[G, Q]`` of an output along one input, with the measurements if it is
-    the only one."""
+    """Predicted quantiles ``[G, Q]`` along one input; with measurements if it is the only one."""
     column = course.space.names.index(name)
     one = course.space.inputs[column]
     grid = np.array([_find_position(one, value) for value in _make_grid(one, LINE)])

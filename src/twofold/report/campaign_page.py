@@ -74,8 +74,7 @@ def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
 
 
 def _map_inputs(course: Course, at: Point | None) -> Chooser:
-    """A map for each pair of inputs, or a line for a single one; other inputs are held at a
-    point."""
+    """A map for each pair of inputs (a line for a single one); other inputs are held at a point."""
     space, names = course.space, course.space.names[: figures.MOST_INPUTS]
     pairs: list[tuple[str, ...]] = list(combinations(names, 2)) or [(names[0],)]
     maps: Sequence[figures.Map | None] = [None] * len(pairs)
@@ -122,8 +121,7 @@ def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) ->
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
-    """Points with their expected information and the parts of the uncertainty, or, without a model,
-    the reason."""
+    """Points with expected information and uncertainty, or, without a model, with the reason."""
     is_split = any(proposal.split for proposal in proposals)
     parts = [(output, part) for output in course.outputs for part in PARTS[1:]] if is_split else []
     several = len(course.outputs) > 1

@@ -75,8 +75,7 @@ def find_doubts(model: Any) -> str | None:
 def compare_with_linear(
     about: Subject, densities: np.ndarray, scores: dict[str, Scores]
 ) -> Comparison | None:
-    """Compare the model with a linear one on rows that it was not trained on, given its scores at
-    the test rows; None without such rows."""
+    """Compare the model with a linear one on rows not used in its fit; None without such rows."""
     data, test = about.data, about.held_out
     if test is None:
         return about.model.comparison_
@@ -239,8 +238,7 @@ def _show_calibration(
 
 
 def _slice(about: Subject, here: Moments, moving: list[int], next_points: np.ndarray) -> Chooser:
-    """Slices along the most important inputs, through a few rows, for each output; along a single
-    input also the points to measure next."""
+    """Slices along the most important inputs; along a single one with the next points."""
     rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
@@ -259,8 +257,7 @@ def _slice(about: Subject, here: Moments, moving: list[int], next_points: np.nda
 def _show_slice(
     about: Subject, along: Slice, name: str, i: int, next_points: np.ndarray
 ) -> list[Picture]:
-    """Predictions of one output along one input; if it is the only one, with the measurements and
-    the next points."""
+    """Predictions along one input; with measurements and next points if there is no other."""
     grid, output, alone = along.grid, about.outputs[i], len(about.inputs) == 1
     x, y = about.data.x[:, along.column], about.data.y[:, i]
     labels: Any = {"xlabel": shorten_label(name), "xlim": (grid[0], grid[-1]), "rug": x}

@@ -61,8 +61,7 @@ def plot_measured(model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | N
 def plot_calibration(
     model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | None = None
 ) -> Axes:
-    """Share of measurements inside central intervals of each nominal coverage; pass rows that the
-    model was not fitted to."""
+    """Observed against nominal coverage of central intervals; pass rows not used in the fit."""
     y = np.asarray(y, float).reshape(len(np.asarray(X)), -1)
     rows = pick_rows(len(y))
     x, y = _take(X, rows), y[rows]
@@ -74,8 +73,7 @@ def plot_calibration(
 
 
 def plot_frontier(project: Project, *, axes: Axes | None = None) -> Axes:
-    """Expected cost against epistemic risk of the policies of a search, and the cost of the present
-    controller."""
+    """Expected cost against epistemic risk of a search's policies, and the logged cost."""
     best = project.trials[find_best(project.trials)]
     plot, arguments = policy_figures.plot_frontier, (project.trials, best, project.logged_cost)
     return _draw(axes, "", None, plot, *arguments)

@@ -151,8 +151,7 @@ def name_policy(trial: Trial) -> str:
 
 
 def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
-    """The cost scale of each policy: a common one, for comparison, unless it would make the curve
-    of a policy too flat to read."""
+    """The cost scale of each policy: a common one, unless its curve would be too flat."""
     own = np.array([_find_limits(trial) for trial in trials])
     if np.isnan(own).all():
         return [None] * len(trials)

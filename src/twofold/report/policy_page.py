@@ -26,8 +26,7 @@ POLICY = "policy"
 
 
 def write_policy_report(project: Project) -> Path:
-    """Write the page ``report.html`` and its table ``frontier.csv`` into the folder of a search;
-    returns the path of the page."""
+    """Write ``report.html`` and ``frontier.csv`` to a search's folder; returns the page path."""
     write_text(project.folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
     return write_policy_page(project.folder / PAGE, project)
 

@@ -85,8 +85,7 @@ def _draw(figure: Figure) -> str:
 
 
 def _adapt(element: ET.Element, names: dict[str, str]) -> None:
-    """Adapt references, colours, fonts and numbers of one element; remove namespaces, which HTML
-    does not need, and indentation."""
+    """Adapt references, colours, fonts and numbers of an element; drop namespaces, indentation."""
     element.tag = element.tag.removeprefix(SPACE)
     if element.tag not in ("text", "tspan") and not (element.text or "").strip():
         element.text = None

@@ -211,8 +211,7 @@ def _describe(
 
 
 def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column:
-    """Describe a column of valid dates, with the order of day and month if its values show it
-    (dates like 2025-12-31 have none)."""
+    """Describe a column of dates, with the order of day and month if its values show it."""
     by_order = {order: table.dates(column.name, order).values for order in ORDERS}
     fits = [one for one in ORDERS if np.array_equal(by_order[one], seconds, equal_nan=True)]
     column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
@@ -221,8 +220,7 @@ def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column
 
 
 def _labels(table: Table, name: str, levels: Sequence[str] = ()) -> list[str]:
-    """The labels of a column, blank for missing values; a missing-value marker that is one of the
-    levels is a value."""
+    """The labels of a column, blank if missing; a marker that is one of the levels is a value."""
     missing = NO_WORDS - {level.casefold() for level in levels}
     return ["" if one.casefold() in missing else one for one in table.labels(name)]
 

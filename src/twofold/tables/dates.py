@@ -36,8 +36,7 @@ def to_timestamps(column: Any) -> Any:
 
 
 def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
-    """Seconds since 1970 of each text, NaN if it is not a date. ``order`` is one of ``ORDERS``, or
-    None to infer it from the values."""
+    """Seconds since 1970 of each text, NaN if not a date; without ``order``, it is inferred."""
     parts = pc.extract_regex(pa.array(texts, pa.string()), DATE + CLOCK + HALF)
     known = np.asarray(parts.is_valid())
     seconds = np.full(len(texts), np.nan)

@@ -63,8 +63,7 @@ class Table:
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
-        """A column as numbers; ``missing`` lists further markers for missing values: words, or
-        numbers in any notation."""
+        """A column as numbers; ``missing`` lists further markers: words, or numbers in any form."""
         column = self._convert(_numbers, name, missing, self.decimal)
         for marker in missing:
             with suppress(ValueError):
