@@ -122,7 +122,7 @@ def test_three_rounds_with_a_server_that_is_killed(browser, start, place):
         record(page, number, number / 10)
     page.get_by_label("yield").nth(2).fill("not sent")
     server.kill()
-    page.get_by_text("The server does not answer; trying again").wait_for()
+    page.get_by_text("retrying").wait_for()
     assert [row["yield"] for row in Campaign.open(place).export()] == [0.1, 0.2, 0.3]
     server, _ = start()
     page.get_by_text("Ready", exact=True).wait_for()

@@ -116,7 +116,7 @@ def test_the_model_is_fitted_again_after_a_correction_and_not_after_a_note(fille
     filled.ask()
     assert fits == [] and "since then" not in filled.status().advice
     filled.correct(2, {"y": 3.0})
-    assert "corrected or removed since then: ask" in filled.status().advice
+    assert "corrected or removed" in filled.status().advice
     filled.ask()
     assert "since then" not in filled.status().advice
     filled.tell({"y": 0.0, "w": 0.0}, point=POINT)

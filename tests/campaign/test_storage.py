@@ -38,7 +38,7 @@ def test_foreign_databases_newer_versions_and_missing_files_are_refused(tmp_path
     Campaign.create(tmp_path / "new.db", INPUTS, ["y"])
     with sqlite3.connect(tmp_path / "new.db") as connection:
         connection.execute("UPDATE twofold_campaign SET value = '4' WHERE name = 'version'")
-    with pytest.raises(CampaignError, match="schema version 4, this twofold reads version 1"):
+    with pytest.raises(CampaignError, match="schema version 4, this twofold reads 1"):
         Campaign.open(tmp_path / "new.db")
 
 

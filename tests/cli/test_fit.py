@@ -162,9 +162,9 @@ def test_mistakes_in_a_file_are_named(oven, command, text, sentence):
         (["oven.csv", *fit_words(inputs="heat,heat")], "no column twice"),
         (["oven.csv", *fit_words(target="yield,yield")], "no column twice"),
         (["oven.csv", *fit_words(out="oven.csv")], "oven.csv is read by this command"),
-        (["oven.csv", *fit_words(out="new.csv")], "new.csv has the file extension of a table"),
+        (["oven.csv", *fit_words(out="new.csv")], "new.csv has the extension of a table"),
         (["comma1.csv", *fit_words(ignore="id")], "column 'heat' must be numbers"),
-        (["one.csv", *fit_words(ignore="id")], "has 1 row; at least 2 are needed"),
+        (["one.csv", *fit_words(ignore="id")], "at least 2 rows, better 50 or more; got 1"),
         (["same.csv", *fit_words(ignore="id")], "'yield' is 2 in every row"),
         (["oven.csv.png", *fit_words()], "is not a text file: expected CSV or Parquet"),
         ([".", *fit_words()], "cannot be read"),
@@ -411,7 +411,7 @@ def test_new_rows_are_added_to_a_model(oven, command):
     # Nothing is added twice, and no file is lost.
     code, _, said = command("update", "joined.twofold", "new.csv")
     assert code == MISTAKE and "was fitted to new.csv already" in said
-    for place, sentence in (("new.csv", "is read by"), ("oven.csv", "file extension of a table")):
+    for place, sentence in (("new.csv", "is read by"), ("oven.csv", "extension of a table")):
         code, _, said = command("update", "first.twofold", "new.csv", "--out", place)
         assert (
             code == MISTAKE and sentence in said and (oven / place).read_text().startswith("name")

@@ -290,9 +290,7 @@ def test_unreadable_documents_are_refused(path, document):
 
 def test_safetensors_of_another_program(path):
     safetensors.numpy.save_file(ARRAYS, path, {"format": "pt"})
-    with pytest.raises(
-        FileFormatError, match="written by another program; give a file written by twofold"
-    ):
+    with pytest.raises(FileFormatError, match="written by another program; give a twofold file"):
         read(path, "model")
 
 

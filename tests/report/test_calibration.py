@@ -53,7 +53,7 @@ def test_names_with_different_numbers_of_points_are_refused(rng):
 
 
 def test_nothing_to_draw_and_too_much_are_refused(rng):
-    with pytest.raises(ValueError, match="expected 1 to 20 names, got 0"):
+    with pytest.raises(ValueError, match=r"1 to 20 \w+, got 0"):
         draw_calibration({})
-    with pytest.raises(ValueError, match="expected 1 to 20 names, got 21"):
+    with pytest.raises(ValueError, match=r"1 to 20 \w+, got 21"):
         draw_calibration(dict.fromkeys(map(str, range(21)), scores(rng)))

@@ -11,10 +11,10 @@ from twofold import Alpha, BNNLVRegressor, Ensemble
 from twofold.report import write_model_page
 from twofold.report.model_data import (
     Moments,
+    compute_entropies,
     compute_moments,
-    compute_widths,
     make_subject,
-    to_widths,
+    match_gaussians,
 )
 from twofold.report.model_page import GAUSSIAN, NOT_GAUSSIAN, compare_with_linear, describe_noise
 from twofold.report.page import format_change
@@ -53,7 +53,8 @@ def test_the_page_has_the_out_of_bag_score_and_the_noise(fitted, tmp_path):
     assert f"<p>L{scores[1:-2]}.</p>".replace(" -", " −") in page
     assert format_change(-model.comparison_.crps_gain) in page
     assert "all other numbers are of training rows" in page
-    variances = compute_widths(model, x, compute_moments(model, x)).variances
+    moments = compute_moments(model, x)
+    variances = match_gaussians(moments.mean, compute_entropies(model, x, moments)).variances
     assert f"{(variances.epistemic / variances.total).mean():.0%}" in page
     assert "yield is rounded to steps of 0.5; its noise is at least" in page
     page = write_model_page(path, model, x, y, **names, held_out=(x, y)).read_text()
@@ -93,7 +94,7 @@ def test_steps_are_found_where_values_repeat_on_a_grid(rng):
 def test_widths_of_gaussians_are_their_variances():
     variances = np.array([[2.0]]), np.array([[1.5]]), np.array([[0.5]])
     total, _, aleatoric = (0.5 * np.log(2 * np.pi * np.e * part) for part in variances)
-    found = to_widths(np.zeros((1, 1)), Parts(total, total - aleatoric, aleatoric))
+    found = match_gaussians(np.zeros((1, 1)), Parts(total, total - aleatoric, aleatoric))
     assert isinstance(found, Moments)
     for part, variance in zip(found.variances, variances, strict=True):
         np.testing.assert_allclose(part, variance)

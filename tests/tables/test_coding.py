@@ -53,7 +53,7 @@ def test_dates_are_days_words_are_ones_and_zeros_and_ordered_words_numbers(table
     np.testing.assert_array_equal(values, expected)
     np.testing.assert_array_equal(kept, [0, 1, 2])
     cells = decode(
-        [one.measured(values[:, [i]]) for i, one in enumerate(columns[:2])], values[:, :2]
+        [one.with_range(values[:, [i]]) for i, one in enumerate(columns[:2])], values[:, :2]
     )
     assert cells == {"heat": [20, 25, 30], "day": ["2025-03-01", "2025-03-02", "2025-03-04"]}
     assert decode(columns[2:4], values[:, 2:5])["size"] == ["small", "large", "medium"]

@@ -16,19 +16,7 @@ from twofold.active.choice import (
 from twofold.active.loop import Data, Round, Setting, pool_loop
 
 __all__ = [
-    "Assessment",
-    "Data",
-    "Round",
-    "Setting",
-    "advise",
-    "assess",
-    "choose_batch",
-    "choose_best",
-    "epistemic_score",
-    "expected_information",
-    "is_enough",
-    "left_to_learn",
-    "pool_loop",
-    "random_score",
-    "total_score",
-]
+    "Assessment", "Data", "Round", "Setting", "advise", "assess", "choose_batch", "choose_best",
+    "epistemic_score", "expected_information", "is_enough", "left_to_learn", "pool_loop",
+    "random_score", "total_score",
+]  # fmt: skip

@@ -127,25 +127,21 @@ def epistemic_share(nats: np.ndarray) -> np.ndarray:
 
 
 def choose_batch(
-    scores: np.ndarray,
-    means: np.ndarray,
-    noise: np.ndarray,
-    num: int,
-    underway: Sequence[int] = (),
-    positions: np.ndarray | None = None,
-) -> np.ndarray:
+    scores: np.ndarray, means: np.ndarray, noise: np.ndarray, num: int,
+    underway: Sequence[int] = (), positions: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """Indices of the most informative batch of ``num`` points, given those already ``underway``.
 
-    ``scores [N]`` are the individual information gains (negative estimates count as 0), ``means [M,
-    O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric variances. With
+    ``scores [N]`` are the individual information gains (negative estimates count as 0), ``means``
+    ``[M, O, N]`` the ``E[y|x,W]`` of M weight draws, ``noise [O, N]`` the aleatoric variances. With
     ``positions [N, D]``, in units of the candidates' ranges, points also keep a minimum distance
-    from each other, if possible: with large noise, a misspecified model would otherwise repeat the
-    same place and never see its error elsewhere.
+    from each other, if possible: with large noise, a misspecified model would otherwise measure the
+    same place repeatedly and never detect its error elsewhere.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
-        raise ValueError("scores and means must be finite, noise positive; drop such points")
+        raise ValueError("scores and means must be finite, noise positive; drop other points")
     if means.shape[0] < 2:
-        raise ValueError("means must hold at least 2 weight draws, got 1")
+        raise ValueError("means must contain at least 2 weight draws, got 1")
     _check_num(num, len(scores) - len(underway))
     scores = np.maximum(scores, 0.0)
     covariances = [np.atleast_2d(np.cov(means[:, o], rowvar=False)) for o in range(means.shape[1])]
@@ -197,20 +193,17 @@ def is_enough(curve: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def advise(curve: Sequence[Mapping[str, Any]], missing: int, complete: int) -> str:
-    """Advice on whether more measurements are worthwhile.
-
-    ``curve`` holds ``left_to_learn`` and the number of ``measurements`` of each model so far;
-    ``missing`` more measurements are needed for a first model, ``complete`` ones are available.
-    """
-    if not curve and missing <= 0:
-        return "no model yet: ask once to fit the first one"
+    """Advice on whether more measurements are worthwhile. ``curve`` holds ``left_to_learn`` and the
+    number of ``measurements`` of each model so far; ``missing`` more measurements are needed for a
+    first model, ``complete`` ones are available."""
     if not curve:
         are = "s are" if missing > 1 else " is"
-        return f"no model yet: {missing} more complete measurement{are} needed"
+        needed = f"{missing} more complete measurement{are} needed"
+        return f"no model yet: {needed if missing > 0 else 'ask once to fit the first one'}"
     share, seen = curve[-1]["epistemic_share"], int(curve[-1]["measurements"])
     verdict = "consider stopping" if is_enough(curve) else "more measurements are worthwhile"
-    later = f" ({complete - seen} more since then: ask again to include them)"
-    later = later if complete > seen else ""
+    more = f" ({complete - seen} more since then: ask again to include them)"
+    later = more if complete > seen else ""
     return (
         f"{verdict}: after {seen} measurements{later}, more of them could remove about {share:.0%} "
         f"of the predictive variance; the other {1 - share:.0%} is noise"
@@ -221,10 +214,8 @@ def _sum_outputs(decomposition: "Decomposition", part: np.ndarray) -> np.ndarray
     if part.ndim == 1:
         return part
     if decomposition.by == "variance" and part.shape[1] > 1:
-        raise ValueError(
-            f"variances of {part.shape[1]} outputs have units of their own and cannot be added; "
-            "split by entropy, or score one output"
-        )
+        what = f"the variances of {part.shape[1]} outputs differ in their units"
+        raise ValueError(f"{what} and cannot be added; split by entropy, or score one output")
     return part.sum(axis=1)
 
 

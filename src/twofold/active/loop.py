@@ -1,7 +1,5 @@
 """The pool loop of active learning (paper, §4): fit, score a pool of candidates, measure, repeat.
-
-Several learners (repetitions, problems, strategies) run in parallel, to be fitted together.
-"""
+Several learners (repetitions, problems, strategies) run in parallel, to be fitted together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +14,6 @@ class Data(NamedTuple):
     y: np.ndarray
 
     def extend(self, more: "Data") -> "Data":
-        """Append rows."""
         if len(more.x) != len(more.y):
             raise ValueError(f"{len(more.x)} points measured, but {len(more.y)} outputs given")
         return Data(np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]))
@@ -47,25 +44,18 @@ class Round(NamedTuple):
 def pool_loop(
     setting: Setting, data: Sequence[Data], rounds: int, first: int = 0
 ) -> Iterator[Round]:
-    """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``.
-
-    If the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
-    exactly: with the data of its last round, and ``first`` the number after it.
-    """
+    """Measure in rounds ``first`` to ``rounds − 1``, then fit once more, in round ``rounds``. If
+    the functions of ``setting`` depend on their arguments only, a stopped loop can be resumed
+    exactly: with the data of its last round, and ``first`` the number after it."""
     if not 0 <= first <= rounds + 1:
         raise ValueError(f"first must lie between 0 and {rounds + 1} rounds, got {first}")
     current = list(data)
     for number in range(first, rounds + 1):
         models = setting.fit(number, current)
-        if number < rounds:
-            current = [
-                learner_data.extend(_measure(setting, learner, number, models[learner]))
-                for learner, learner_data in enumerate(current)
-            ]
+        current = list(current)
+        for learner, model in enumerate(models if number < rounds else []):
+            pool = setting.pool(learner, number)
+            x = pool[setting.choose(learner, number, model, pool)]
+            measured = Data(x, setting.measure(learner, number, x))
+            current[learner] = current[learner].extend(measured)
         yield Round(number, models, current)
-
-
-def _measure(setting: Setting, learner: int, number: int, model: Any) -> Data:
-    pool = setting.pool(learner, number)
-    x = pool[setting.choose(learner, number, model, pool)]
-    return Data(x, setting.measure(learner, number, x))

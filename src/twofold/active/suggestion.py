@@ -13,8 +13,7 @@ MOST_TOGETHER = 2_000
 
 
 class Suggestion(NamedTuple):
-    """Rows to measure, best first, with their own information gain (nats), predictive mean and
-    standard deviations ``[num, O]``."""
+    """Rows to measure, best first, with nats, mean and standard deviations ``[num, O]``."""
 
     rows: np.ndarray
     nats: np.ndarray

@@ -8,15 +8,6 @@ from twofold.campaign.refitting import Refit, refit
 from twofold.campaign.space import Space
 
 __all__ = [
-    "Campaign",
-    "CampaignError",
-    "Categorical",
-    "Continuous",
-    "Integer",
-    "Proposal",
-    "Refit",
-    "Result",
-    "Space",
-    "Status",
-    "refit",
-]
+    "Campaign", "CampaignError", "Categorical", "Continuous", "Integer", "Proposal", "Refit",
+    "Result", "Space", "Status", "refit",
+]  # fmt: skip

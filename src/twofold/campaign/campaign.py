@@ -30,8 +30,8 @@ REFERENCE, REFERENCE_SEED = 128, 2**31 - 1
 
 
 class Status(NamedTuple):
-    """Progress of a campaign; ``curve`` has one row per model with the remaining information,
-    ``missing`` is the number of complete measurements still needed for the first model."""
+    """Progress of a campaign; ``curve`` has one row per model with the remaining uncertainty,
+    ``missing`` is the number of complete measurements still needed for a first model."""
 
     measurements: int
     complete: int
@@ -70,9 +70,11 @@ class Snapshot(NamedTuple):
     def pending(self) -> list[Proposal]:
         """Proposals without a measurement, unless they were cancelled."""
         answered = {row["proposal"] for row in self.measurements}
-        rows = [row for row in self.proposals if row["cancelled"] is None]
-        pending = [row for row in rows if row["number"] not in answered]
-        return [Proposal(*(row[name] for name in Proposal._fields)) for row in pending]
+        return [
+            Proposal(*(row[name] for name in Proposal._fields))
+            for row in self.proposals
+            if row["cancelled"] is None and row["number"] not in answered
+        ]
 
     def complete(self, outputs: Sequence[str]) -> list[dict[str, Any]]:
         return [row for row in self.measurements if len(row["outputs"]) == len(outputs)]
@@ -97,22 +99,16 @@ class Campaign:
 
     @classmethod
     def create(
-        cls,
-        place: Any,
-        inputs: Sequence[Input],
-        outputs: Sequence[str],
-        *,
-        candidates: Sequence[Mapping[str, Any]] | None = None,
-        constraints: Sequence[str] = (),
-        target: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-    ) -> "Campaign":
+        cls, place: Any, inputs: Sequence[Input], outputs: Sequence[str], *,
+        candidates: Sequence[Mapping[str, Any]] | None = None, constraints: Sequence[str] = (),
+        target: str | None = None, settings: Mapping[str, Any] | None = None,
+    ) -> "Campaign":  # fmt: skip
         """A new campaign at a path or database URL.
 
-        If ``candidates`` are given, only these points are proposed. Proposals satisfy the
-        ``constraints``, linear inequalities such as ``"heat + 2*acid <= 90"``, and are the most
-        informative ones about the ``target``, one of the outputs (default: all outputs).
-        ``settings`` are those of the ``BNNLVRegressor``.
+        Only ``candidates`` are proposed, if given. Proposals satisfy the ``constraints``, linear
+        inequalities such as ``"heat + 2*acid <= 90"``, and are the most informative points about
+        the ``target``, one of the outputs (default: all). ``settings`` are those of the
+        ``BNNLVRegressor``.
         """
         definition = define(inputs, outputs, candidates, constraints, target, settings or {})
         return cls(Storage.create(place, definition))
@@ -164,39 +160,28 @@ class Campaign:
         return self.fit_model().model
 
     def fit_model(self) -> Fit:
-        """Like ``model``, with its name and whether it is stored in ``model_file``."""
+        """Like ``model``, with the name of the model and whether it is stored in ``model_file``."""
         return self._fit(self._read())
 
     def load_model(self) -> "BNNLVRegressor | None":
-        """The stored model that chose the last proposals, or None; nothing is fitted. It does not
-        include later measurements."""
+        """The stored model that chose the last proposals, or None; it omits later results."""
         return self._models.load_model((self.space.width, len(self.outputs)))
 
     def tell(
-        self,
-        outputs: Mapping[str, Any],
-        *,
-        point: Mapping[str, Any] | None = None,
-        proposal: int | None = None,
-        repeat: bool = False,
-        note: str | None = None,
-    ) -> int:
-        """Record a measurement durably; returns its number.
-
-        It belongs to a ``proposal`` or to an arbitrary ``point``. Outputs may be recorded one by
-        one; a second value of the same output at a proposal needs ``repeat=True``, which records a
-        separate measurement.
-        """
+        self, outputs: Mapping[str, Any], *, point: Mapping[str, Any] | None = None,
+        proposal: int | None = None, repeat: bool = False, note: str | None = None,
+    ) -> int:  # fmt: skip
+        """Record a measurement durably; returns its number. It belongs to a ``proposal`` or to an
+        arbitrary ``point``. Outputs may be recorded one by one; a second value of the same output
+        at a proposal needs ``repeat=True``, which records a separate measurement."""
         return self.tell_all([Result(outputs, point, proposal, note=note)], repeat)[0]
 
     def tell_all(
         self, results: Sequence[Result], repeat: bool = False, skip_known: bool = False
     ) -> list[int]:
-        """Record several measurements like ``tell``: all of them, or none if one is invalid.
-
-        With ``skip_known``, results recorded before this call are skipped instead of refused, so
-        that a table can be read again when more of it has been filled in.
-        """
+        """Record several measurements like ``tell``: all of them, or none if one is invalid. With
+        ``skip_known``, results recorded before this call are skipped instead of refused, so that a
+        table can be read again when more of it has been filled in."""
         checked = [recording.check_result(result, self.space, self.outputs) for result in results]
         numbers = []
         with self._storage.writing() as connection:
@@ -248,9 +233,7 @@ class Campaign:
         counts = len(snapshot.measurements), len(snapshot.complete(self.outputs))
         advice = advise(curve, self._missing(snapshot), counts[1])
         if curve and curve[-1].get("changes", 0) != snapshot.changes:
-            advice += (
-                "; measurements were corrected or removed since then: ask again to include that"
-            )
+            advice += "; measurements were corrected or removed since: ask again to include that"
         missing = max(self._missing(snapshot), 0)
         return Status(*counts, snapshot.pending, curve, is_enough(curve), advice, missing)
 
@@ -274,28 +257,19 @@ class Campaign:
 
     def history(self) -> list[dict[str, Any]]:
         """Corrected and removed outputs, and until when they were valid (Unix time)."""
-        entries = []
-        for row in self._read().recorded:
-            past = row["earlier"] | {row["removed"]: row["outputs"]}
-            entries += [
-                {"measurement": row["number"], "until": float(until), "outputs": outputs}
-                for until, outputs in past.items()
-                if until is not None
-            ]
-        return entries
+        return [
+            {"measurement": row["number"], "until": float(until), "outputs": outputs}
+            for row in self._read().recorded
+            for until, outputs in (row["earlier"] | {row["removed"]: row["outputs"]}).items()
+            if until is not None
+        ]
 
     def _read(self) -> Snapshot:
         return Snapshot(*self._storage.read(PROPOSALS, MEASUREMENTS, CURVE))
 
-    def _reference(self) -> np.ndarray:
-        """Points over which uncertainty is averaged; the candidates if there are constraints."""
-        if self.space.constraints and self.candidates:
-            return self.space.encode(self.candidates)
-        return self.space.encode(self.space.spread(REFERENCE, REFERENCE_SEED))
-
     def _missing(self, snapshot: Snapshot) -> int:
-        """Complete measurements still needed for a first model; zero or less if there are enough. A
-        model needs two per feature column, plus four."""
+        """Complete measurements still needed for a first model, which takes two per feature column
+        plus four; zero or less if there are enough."""
         return 2 * self.space.width + 4 - len(snapshot.complete(self.outputs))
 
     def _fit(self, snapshot: Snapshot) -> Fit:
@@ -311,7 +285,10 @@ class Campaign:
         changes = snapshot.curve[-1]["numbers"].get("changes", 0) if snapshot.curve else None
         if changes == snapshot.changes and fit.name in {row["model"] for row in snapshot.curve}:
             return None
-        known = assess(fit.model, self._reference()).select(self._wanted)
+        # With candidates, the constraints may leave too few other points.
+        points = self.candidates if self.space.constraints else None
+        reference = self.space.encode(points or self.space.spread(REFERENCE, REFERENCE_SEED))
+        known = assess(fit.model, reference).select(self._wanted)
         numbers = left_to_learn(known) | {"warm": float(fit.warm), "changes": snapshot.changes}
         seen = len(snapshot.complete(self.outputs))
         return {"measurements": seen, "numbers": numbers, "model": fit.name}
@@ -320,7 +297,7 @@ class Campaign:
         require(is_whole(num) and num >= 1, f"ask for at least 1 point, got {num!r}")
         require(num <= MOST_ASKED, f"ask for at most {MOST_ASKED} points at once, got {num}")
         most = MOST_ASKED if self.candidates is None else len(self.candidates)
-        require(num <= most, f"there are {most} candidates, got num={num}")
+        require(num <= most, f"ask for at most {most} points, one per candidate, got {num}")
 
     @property
     def _wanted(self) -> list[int]:

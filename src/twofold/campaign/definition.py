@@ -22,13 +22,10 @@ FEWEST = 256  # points that must satisfy the constraints
 
 
 def define(
-    inputs: Sequence[Input],
-    outputs: Sequence[str],
-    candidates: Sequence[Mapping[str, Any]] | None,
-    constraints: Sequence[str],
-    target: str | None,
-    settings: Mapping[str, Any],
-) -> dict[str, Any]:
+    inputs: Sequence[Input], outputs: Sequence[str],
+    candidates: Sequence[Mapping[str, Any]] | None, constraints: Sequence[str],
+    target: str | None, settings: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
     """The definition as JSON values."""
     limits = tuple(parse_constraint(text, inputs) for text in constraints)
     space = Space(tuple(inputs), limits)
@@ -55,7 +52,7 @@ def explanation_columns(outputs: Sequence[str]) -> list[str]:
 
 
 def check_model_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the regressor as JSON values; invalid ones are refused before they are stored."""
+    """The settings of the regressor as JSON values; invalid ones are refused."""
     from twofold.inference.method import METHODS, nest_options, to_mapping
 
     # A method given by name needs no check, which would load JAX.
@@ -113,11 +110,10 @@ def _check_new_names(inputs: list[str], outputs: list[str]) -> None:
 
 def _check_candidates(space: Space, candidates: Sequence[Mapping[str, Any]]) -> list[Point]:
     allowed: list[Point] = []
-    for index, candidate in enumerate(candidates, start=1):
-        point = space.check_proposable(candidate)
+    for index, point in enumerate(map(space.check_proposable, candidates), start=1):
         if point in allowed:
             both = f"candidates {allowed.index(point) + 1} and {index}"
             raise CampaignError(f"{both} are both at {space.format(point)}; leave one out")
         allowed.append(point)
-    require(allowed, "candidates must hold at least one point, or be left out")
+    require(allowed, "candidates must contain at least one point, or be left out")
     return allowed

@@ -43,14 +43,12 @@ def is_whole(value: Any) -> bool:
 
 
 class _Input:
-    """Common base class."""
-
     def agree(self, one: Any, other: Any) -> bool:
         """Whether two values are equal, for continuous inputs up to rounding."""
         return bool(one == other)
 
     def format(self, value: Any) -> str:
-        """The value as text, with the digits of a proposal."""
+        """The value as text, rounded like proposals."""
         return str(value)
 
 
@@ -183,9 +181,7 @@ def check_names(what: str, given: Mapping[str, Any], known: Sequence[str], compl
     if not isinstance(given, Mapping):
         raise CampaignError(f"expected a mapping from each {what} to its value, got {given!r}")
     for name in given:
-        if name not in known:
-            raise CampaignError(
-                f"there is no {what} {name!r}, only {', '.join(known)}{nearest(name, known)}"
-            )
+        names = f"{', '.join(known)}{nearest(name, known)}" if name not in known else ""
+        require(name in known, f"there is no {what} {name!r}, only {names}")
     missing = ", ".join(name for name in known if name not in given)
     require(not (complete and missing), f"the {what} {missing} is missing")

@@ -1,8 +1,6 @@
 """The model of a campaign, cached in a file beside an SQLite file; ``twofold.load`` reads it too.
-
 The file is only a cache: if it is damaged, foreign or missing, the model is fitted again; after new
-measurements its chains are continued (``ModelFile.continue_fit``).
-"""
+measurements its chains are continued (``ModelFile.continue_fit``)."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +24,7 @@ CONTINUED = "langevin"
 
 
 class Fit(NamedTuple):
-    """A model, its name (equal for equal data and settings), whether it is stored in the file, and
+    """A model, its name (a hash of data and settings), whether it is stored in the file, and
     whether its chains continue those of an earlier model."""
 
     model: "BNNLVRegressor"
@@ -49,7 +47,7 @@ class Origin(NamedTuple):
 
 
 class ModelFile:
-    """The file of a campaign's model; without a path nothing is stored."""
+    """The file of a campaign's model; without a path, nothing is stored."""
 
     def __init__(self, path: Path | None):
         self.path = path
@@ -93,9 +91,9 @@ class ModelFile:
     def continue_fit(
         self, settings: dict[str, Any], x: np.ndarray, y: np.ndarray, scratch: Origin
     ) -> "tuple[BNNLVRegressor, Origin] | None":
-        """Continue the chains of the stored model, if it has the same settings and its rows are
-        unchanged and fewer; None if a fit from scratch is due. The result depends only on these
-        rows and the stored model."""
+        """Continue the chains of the stored model, if its settings are the same and its rows are a
+        part of these; None if a fit from scratch is due. The result depends only on these rows and
+        the stored model."""
         from twofold.estimators.regressor import BNNLVRegressor
         from twofold.estimators.storage import unpack
 

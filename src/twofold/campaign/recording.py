@@ -36,13 +36,11 @@ def check_result(result: Result, space: Space, outputs: Sequence[str]) -> Result
 
 
 def check_outputs(values: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, float]:
-    """Values of outputs as finite numbers, unknown names refused."""
     inputs.check_names("output", values, outputs, complete=False)
     return {name: inputs.check_number(name, value) for name, value in values.items()}
 
 
 def check_note(note: Any) -> str | None:
-    """A stripped note, or None if empty."""
     require(note is None or isinstance(note, str), f"a note must be text, got {note!r}")
     return (note or "").strip() or None
 
@@ -81,14 +79,12 @@ class Ledger:
     def find(self, what: str, number: Any) -> Row:
         """A proposal or measurement by number."""
         known = self.measurements if what == "measurement" else self.proposals
+        lists = "campaign status and campaign export list them"
         there = is_whole(number) and number in known
-        require(
-            there, f"there is no {what} {number!r}; campaign status and campaign export list them"
-        )
+        require(there, f"there is no {what} {number!r}; {lists}")
         return known[number]
 
     def add(self, proposal: int | None, point: Point, result: Result) -> Entry:
-        """Add a new measurement."""
         content: Row = {"proposal": proposal, "point": point, "outputs": dict(result.outputs)}
         content["note"] = result.note
         number = insert(self.connection, MEASUREMENTS, **content)
@@ -106,10 +102,8 @@ class Ledger:
         row = self.find("measurement", number)
         outputs, notes = row["outputs"] | values, _join_notes(row["note"], note)
         differs = outputs != row["outputs"]
-        if not differs and notes == row["note"]:
-            raise CampaignError(
-                f"measurement {number} already has these values; give another value"
-            )
+        same = f"measurement {number} already has these values; give another value"
+        require(differs or notes != row["note"], same)
         earlier = row["earlier"] | ({str(time.time()): row["outputs"]} if differs else {})
         changes = {"outputs": outputs, "note": notes, "earlier": earlier}
         update(self.connection, MEASUREMENTS, row, **changes)
@@ -121,7 +115,6 @@ class Ledger:
         del self.measurements[number]
 
     def cancel(self, number: int) -> None:
-        """Cancel a proposal."""
         row = self.find("proposal", number)
         answers = [one for one, m in self.measurements.items() if m["proposal"] == number]
         have = f"measurement {answers[-1]}; remove that instead" if answers else ""
@@ -166,25 +159,21 @@ def record(ledger: Ledger, space: Space, result: Result, repeat: bool) -> Entry:
 
 def _locate(ledger: Ledger, space: Space, result: Result) -> tuple[Point, int | None]:
     """The point and, if any, the proposal of a result."""
-    numbers = {"measurement": result.measurement, "proposal": result.proposal}
-    what, number = next(((what, one) for what, one in numbers.items() if one is not None), ("", 0))
-    if not what:
+    what = "proposal" if result.measurement is None else "measurement"
+    number = result.proposal if result.measurement is None else result.measurement
+    if number is None:
         if result.point is None:
             raise CampaignError("give the proposal or the point at which the outputs were measured")
         return dict(result.point), ledger.find_proposal(dict(result.point))
     row = ledger.find(what, number)
-    point = row["point"]
+    point, proposal = row["point"], row["proposal"] if what == "measurement" else int(number)
     if result.point is not None and not space.agree(point, result.point):
         raise CampaignError(
             f"{what} {number} is at {space.format(point)}, not at {space.format(result.point)}; "
             "omit the number or the point"
         )
-    if what == "proposal":
-        return point, int(number)
-    proposal = row["proposal"]
     answers = f"measurement {number} answers proposal {proposal}, not {result.proposal}"
-    agree = result.proposal in (None, proposal)
-    require(agree, f"{answers}; omit one of the numbers")
+    require(result.proposal in (None, proposal), f"{answers}; omit one of the numbers")
     return point, proposal
 
 

@@ -10,7 +10,7 @@ from twofold.core.jobs import Job, run_jobs
 
 
 class Refit(NamedTuple):
-    """A campaign with an up-to-date model: its number of measurements and its name."""
+    """A campaign, the number of measurements of its current model, and the name of the model."""
 
     place: str
     measurements: int
@@ -18,11 +18,9 @@ class Refit(NamedTuple):
 
 
 def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
-    """Fit the models of all campaigns whose measurements or settings have changed.
-
-    A model is stored beside its campaign, where ``Campaign.ask`` uses it; up-to-date models are
-    unchanged. ``executor`` is ``"local"`` or ``"ray"``, whose workers must see the same files.
-    """
+    """Fit the models of all campaigns whose measurements or settings have changed. A model is
+    stored beside its campaign, where ``Campaign.ask`` uses it; up-to-date models are unchanged.
+    ``executor`` is ``"local"`` or ``"ray"``, whose workers must see the same files."""
     # Workers may run in another folder, where relative paths are wrong.
     named = [(p, p if "://" in p else str(Path(p).resolve())) for p in map(str, places)]
     jobs = [Job(place, update_model, (where,), {}) for place, where in named]
@@ -35,7 +33,7 @@ def refit(places: Sequence[Any], executor: str = "local") -> list[Refit]:
 
 
 def update_model(place: str) -> tuple[int, str]:
-    """Update one model; returns its number of measurements and its name."""
+    """Update a model; returns its number of measurements and its name."""
     campaign = Campaign.open(place)
     kept = "models are stored beside campaigns in SQLite files"
     require(campaign.model_file, f"the model of {place} cannot be stored: {kept}")

@@ -10,7 +10,7 @@ import numpy as np
 from twofold.campaign.constraints import Constraint, parse_constraint
 from twofold.campaign.inputs import KINDS, Input, Point, check_names, require
 
-# Most doublings of the number of points tried to satisfy the constraints.
+# Maximum number of doublings of the points tried to satisfy the constraints.
 DOUBLINGS = 10
 
 
@@ -30,7 +30,6 @@ class Space:
 
     @property
     def names(self) -> list[str]:
-        """Names of the inputs."""
         return [one.name for one in self.inputs]
 
     @property
@@ -56,7 +55,6 @@ class Space:
         return all(i.agree(one[i.name], other[i.name]) for i in self.inputs)
 
     def format(self, point: Mapping[str, Any]) -> str:
-        """A point as text."""
         return ", ".join(f"{one.name} = {one.format(point[one.name])}" for one in self.inputs)
 
     def encode(self, points: Sequence[Point]) -> np.ndarray:
@@ -71,9 +69,9 @@ class Space:
 
         sampler = qmc.Sobol(len(self.inputs), scramble=True, rng=np.random.default_rng(seed))
         first = last = int(np.ceil(np.log2(max(num, 2))))
-        points = self._place(sampler.random_base2(first))
+        points = self._to_points(sampler.random_base2(first))
         while len(points) < num and last < first + DOUBLINGS:
-            points += self._place(sampler.random_base2(last))
+            points += self._to_points(sampler.random_base2(last))
             last += 1
         room = f"the constraints leave less than 1/{2**DOUBLINGS} of the space"
         remedy = "relax them, narrow the ranges of the inputs, or list candidates"
@@ -86,7 +84,7 @@ class Space:
             met &= one.excess({name: [p[name] for p in points] for name, _ in one.weights}) <= 0.0
         return met
 
-    def _place(self, u: np.ndarray) -> list[Point]:
+    def _to_points(self, u: np.ndarray) -> list[Point]:
         """Points at fractions of the ranges ``[N, inputs]`` that satisfy the constraints."""
         columns = [one.at_fractions(u[:, i]) for i, one in enumerate(self.inputs)]
         points = [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -29,13 +29,14 @@ def _numbered(name: str, kinds: dict[str, Any], *optional: sql.Column) -> sql.Ta
     return sql.Table(name, TABLES, number, *columns, *optional)
 
 
-NAME, VALUE = (
-    sql.Column("name", sql.String(64), primary_key=True),
+ABOUT = sql.Table(
+    "twofold_campaign", TABLES, sql.Column("name", sql.String(64), primary_key=True),
     sql.Column("value", sql.Text, nullable=False),
-)
-ABOUT = sql.Table("twofold_campaign", TABLES, NAME, VALUE)
-CANCELLED = sql.Column("cancelled", sql.Float)
-PROPOSALS = _numbered("proposal", dict.fromkeys(("point", "split", "reason"), sql.Text), CANCELLED)
+)  # fmt: skip
+PROPOSALS = _numbered(
+    "proposal", dict.fromkeys(("point", "split", "reason"), sql.Text),
+    sql.Column("cancelled", sql.Float),
+)  # fmt: skip
 # ``earlier`` holds replaced outputs by time of correction.
 MEASUREMENTS = _numbered(
     "measurement", dict.fromkeys(("point", "outputs"), sql.Text),
@@ -44,8 +45,10 @@ MEASUREMENTS = _numbered(
     sql.Column("earlier", sql.Text, nullable=False, server_default="{}"),
     sql.Column("removed", sql.Float),
 )  # fmt: skip
-MODEL = sql.Column("model", sql.String(64))
-CURVE = _numbered("snapshot", {"measurements": sql.Integer, "numbers": sql.Text}, MODEL)
+CURVE = _numbered(
+    "snapshot", {"measurements": sql.Integer, "numbers": sql.Text},
+    sql.Column("model", sql.String(64)),
+)  # fmt: skip
 READING = {"twofold_reading": True}
 DRIVER = "postgresql+psycopg"  # default driver
 TEXTS = {"point", "split", "outputs", "earlier", "numbers"}
@@ -88,14 +91,12 @@ class Storage:
             version = storage._about(connection, "version")
             number = isinstance(version, int) and version >= 1
             require(number, storage._damaged(f": its version is {version!r}"))
-            limit = f"this twofold reads version {VERSION}; upgrade twofold"
-            reason = f"{storage._place} has schema version {version}, {limit}"
-            require(version == VERSION, reason)
+            newer = f"{storage._place} has schema version {version}"
+            require(version == VERSION, f"{newer}, this twofold reads {VERSION}; upgrade twofold")
             storage.definition = storage._about(connection, "definition")
         return storage
 
     def redefine(self, changes: dict[str, Any]) -> None:
-        """Replace parts of the definition."""
         with self.writing() as connection:
             self.definition = self._about(connection, "definition") | changes
             statement = ABOUT.update().where(ABOUT.c.name == "definition")
@@ -107,10 +108,15 @@ class Storage:
             return [rows(connection, table) for table in tables]
 
     def measure(self, *tables: sql.Table) -> list[str]:
-        """The sizes of tables. Every write changes them: rows are never deleted, and corrected
-        outputs are appended to ``earlier``."""
+        """Sizes of tables, which every write changes: rows and old outputs are never deleted."""
+        sizes = []
         with self.reading() as connection:
-            return [str(connection.execute(_select_sizes(table)).one()) for table in tables]
+            for table in tables:
+                texts = [column for column in table.c if isinstance(column.type, sql.Text)]
+                lengths = [sql.func.sum(sql.func.length(column)) for column in texts]
+                query = sql.select(*map(sql.func.count, table.c), *lengths)
+                sizes.append(str(connection.execute(query).one()))
+        return sizes
 
     @property
     def model_file(self) -> Path | None:
@@ -141,8 +147,8 @@ class Storage:
         try:
             return json.loads(connection.execute(query).scalar_one())
         except (sql.exc.NoResultFound, ValueError) as error:
-            problem = self._damaged(f": its {name} is missing or cannot be read")
-            raise CampaignError(problem) from error
+            how = f": its {name} is missing or cannot be read"
+            raise CampaignError(self._damaged(how)) from error
 
     def _damaged(self, how: str) -> str:
         return f"{self._place} is damaged{how}"
@@ -181,14 +187,7 @@ def _write(values: Row) -> Row:
 
 
 def count(connection: sql.Connection, table: sql.Table) -> int:
-    """Number of rows."""
     return int(connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one())
-
-
-def _select_sizes(table: sql.Table) -> sql.Select:
-    texts = [column for column in table.c if isinstance(column.type, sql.Text)]
-    lengths = [sql.func.sum(sql.func.length(column)) for column in texts]
-    return sql.select(*map(sql.func.count, table.c), *lengths)
 
 
 def rows(connection: sql.Connection, table: sql.Table) -> list[Row]:
@@ -218,7 +217,7 @@ def _connect(place: Any, must_exist: bool) -> tuple[sql.Engine, str]:
         path = Path(text)
         there = path.is_file() or not must_exist
         require(there, f"there is no campaign at {path}; create one first")
-        require(path.parent.is_dir(), f"there is no folder {path.parent} to put {path.name} into")
+        require(path.parent.is_dir(), f"there is no folder {path.parent}; create it first")
         text = f"sqlite:///{path}"
     try:
         url = make_url(text)

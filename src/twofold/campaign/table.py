@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from twofold.campaign import definition
 from twofold.campaign.campaign import Campaign
 from twofold.campaign.choosing import Proposal
-from twofold.campaign.inputs import CampaignError, Categorical, Point, check_names
+from twofold.campaign.inputs import CampaignError, Categorical, Point, check_names, require
 from twofold.campaign.recording import Result, check_result
 from twofold.campaign.space import Space
 from twofold.core.naming import nearest, shortened
@@ -23,12 +23,11 @@ def read_rows(path: Path) -> tuple[list[tuple[int, dict[str, str]]], str]:
         columns = {name: table.texts(name) for name in table.names}
     except TableError as error:
         raise CampaignError(str(error)) from error
-    lines = []
-    for line, *cells in zip(table.rows.tolist(), *columns.values(), strict=True):
-        row = {name: cell for name, cell in zip(columns, cells, strict=True) if cell}
-        if row:
-            lines.append((line, row))
-    return lines, table.decimal
+    rows = [
+        (line, {name: cell for name, cell in zip(columns, cells, strict=True) if cell})
+        for line, *cells in zip(table.rows.tolist(), *columns.values(), strict=True)
+    ]
+    return [(line, row) for line, row in rows if row], table.decimal
 
 
 def read_points(path: Path, space: Space) -> list[Point]:
@@ -54,7 +53,7 @@ def read_results(path: Path, campaign: Campaign) -> Results:
     rows, decimal = read_rows(path)
     names = dict.fromkeys(name for _, row in rows for name in row)
     known = [*campaign.columns, *definition.explanation_columns(campaign.outputs)]
-    # A column whose name is close to one of the campaign is a typing error.
+    # A column whose name is close to one of the campaign is a misspelling.
     ignored = [name for name in names if name not in known and not nearest(name, known)]
     results = []
     for line, row in rows:
@@ -75,7 +74,7 @@ def parse_result(campaign: Campaign, row: Mapping[str, str], decimal: str = ".")
     values = {name: _number(name, row[name], decimal) for name in outputs if name in row}
     filled = {name: row[name] for name in inputs if name in row}
     point = parse_point(campaign.space, filled, decimal)
-    numbers = {name: _whole(name, row[name]) for name in definition.NUMBERS if name in row}
+    numbers = {name: parse_whole(name, row[name]) for name in definition.NUMBERS if name in row}
     return Result(values, point or None, **numbers, note=row.get(definition.NOTE))
 
 
@@ -85,9 +84,8 @@ def proposal_row(proposal: Proposal, outputs: Sequence[str]) -> dict[str, Any]:
     known = [deviations.get(part, {}).get(name) for name in outputs for part in definition.PARTS]
     known.append(proposal.split.get(definition.NATS))
     known = [value if value is None else float(f"{value:.6g}") for value in known]
-    row = {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs)
-    explained = *known, proposal.reason
-    return row | dict(zip(definition.explanation_columns(outputs), explained, strict=True))
+    explained = zip(definition.explanation_columns(outputs), [*known, proposal.reason], strict=True)
+    return {"proposal": proposal.number} | proposal.point | dict.fromkeys(outputs) | dict(explained)
 
 
 def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dict[str, Any]:
@@ -97,16 +95,16 @@ def parse_point(space: Space, row: Mapping[str, str], decimal: str = ".") -> dic
     return {name: v if name in words else _number(name, v, decimal) for name, v in row.items()}
 
 
-def _number(name: str, text: str, decimal: str = ".") -> float:
+def _number(name: str, text: str, decimal: str = ".", kind: str = "number") -> float:
     try:
         return parse_number(text, decimal)
     except ValueError:
-        raise CampaignError(f"{name} must be a number, got {shortened(repr(text))}") from None
+        raise CampaignError(f"{name} must be a {kind}, got {shortened(repr(text))}") from None
 
 
-def _whole(name: str, text: str) -> int:
-    if not (number := _number(name, text)).is_integer():
-        raise CampaignError(f"{name} must be a whole number, got {text!r}")
+def parse_whole(name: str, text: str) -> int:
+    number = _number(name, text, kind="whole number")
+    require(number.is_integer(), f"{name} must be a whole number, got {text!r}")
     return int(number)
 
 

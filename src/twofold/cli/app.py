@@ -21,7 +21,7 @@ from twofold.cli.predict import decompose, suggest
 from twofold.cli.report import report
 from twofold.cli.run import verb
 from twofold.cli.spelling import as_typed
-from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, print_message
+from twofold.cli.terminal import FAULT, MISTAKE, STOPPED, print_message, print_note
 from twofold.cli.update import update
 
 DEBUG = "--debug"
@@ -36,13 +36,12 @@ EXPECTED = ValueError, OSError, ImportError, ArithmeticError
 
 
 class StoppedError(Exception):
-    """Stopped by Ctrl-C; the message tells what was kept."""
+    """Stopped by Ctrl-C; the message says what is kept."""
 
 
 class Commands(typer.core.TyperGroup):
-    """Keeps the message of an interrupted command, which Typer would drop."""
-
     def invoke(self, ctx: Any) -> Any:
+        """Keep the message of an interrupted command, which Typer would drop."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as stopped:
@@ -50,8 +49,7 @@ class Commands(typer.core.TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands, help="Predict, split the uncertainty in two, and decide with each part.",
-    epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
+    cls=Commands, epilog=EPILOG, no_args_is_help=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )  # fmt: skip
 for command in (fit, update, decompose, suggest, report, example, doctor):
@@ -72,7 +70,7 @@ def about(
 
 
 def main() -> None:
-    """Run; an error is one sentence on stderr and an exit code."""
+    """Run the command line; an error becomes one sentence on stderr and an exit code."""
     words = [word for word in sys.argv[1:] if word != DEBUG]
     group = words[0] if words else ""
     # Garbage collection at the default rate would take a tenth of the time of a short command.
@@ -81,10 +79,8 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings():
-            # Warnings without the source line.
-            warnings.showwarning = lambda message, *_, **__: print_message(
-                f"note: {as_typed(str(message), group)}"
-            )
+            # Without the source line.
+            warnings.showwarning = lambda one, *_, **__: print_note(as_typed(str(one), group))
             app(args=words, prog_name="twofold")
     except BrokenPipeError:
         # The reader closed the pipe: do not write the rest at exit either.

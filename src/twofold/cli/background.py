@@ -1,7 +1,5 @@
-"""The slow work of ``twofold campaign serve``, one task at a time, in a background thread.
-
-All state is in the database and the model file, so that a restarted server resumes the work.
-"""
+"""The slow work of ``twofold campaign serve``, one task at a time, in a background thread. All
+state is in the database and the model file, so that a restarted server resumes the work."""
 
 import threading
 import time
@@ -17,12 +15,9 @@ from twofold.report.live_page import Figures, draw_figures
 
 
 class Background:
-    """Proposes points, fits models and draws figures for one campaign; exposes the current activity
-    and the last error.
-
-    Models are fitted on request, and automatically once every proposal has a result, so that the
-    next request for points is answered at once.
-    """
+    """Proposes points, fits models and draws figures for one campaign, and exposes the current
+    activity and the last error. Models are fitted on request, and automatically once every proposal
+    has a result, so that the next request for points is answered at once."""
 
     def __init__(self, place: str, campaign: Campaign):
         self._place, self._campaign = place, campaign

@@ -11,7 +11,7 @@ from twofold.cli import terminal
 from twofold.cli.fit import Quick, Text, Texts
 from twofold.cli.run import Run, verb
 from twofold.cli.serve import Place, serve
-from twofold.cli.terminal import CommandError, check_place, print_message, to_table
+from twofold.cli.terminal import CommandError, check_place, print_message, print_note, to_table
 from twofold.tables import write_table
 
 if TYPE_CHECKING:
@@ -147,10 +147,7 @@ def correct(
     campaign = _open(place)
     result = parse_result(campaign, terminal.parse_pairs(values or []))
     if result.point or result.proposal or result.measurement:
-        raise CommandError(
-            "only outputs can be corrected; to change inputs, remove the measurement and record it "
-            "again"
-        )
+        raise CommandError("inputs cannot be corrected: remove the measurement and record it again")
     campaign.correct(measurement, result.outputs, note=note or result.note)
     run.show({"corrected": measurement}, f"corrected measurement {measurement}")
 
@@ -171,9 +168,7 @@ def remove(
 
 @verb(app)
 def cancel(
-    run: Run,
-    place: Place,
-    proposals: Annotated[list[int], Argument(help="Numbers of proposals.")],
+    run: Run, place: Place, proposals: Annotated[list[int], Argument(help="Numbers of proposals.")]
 ) -> None:
     """Cancel proposals that will not be measured.
 
@@ -268,7 +263,7 @@ def _tell_table(run: Run, campaign: "Campaign", source: Path, repeat: bool) -> N
 
     results, blank, ignored = read_results(source, campaign)
     if ignored:
-        print_message(f"note: columns unknown to the campaign are ignored: {', '.join(ignored)}")
+        print_note(f"columns unknown to the campaign are ignored: {', '.join(ignored)}")
     numbers = campaign.tell_all(results, repeat, skip_known=not repeat)
     duplicates = len(results) - len(numbers)
     text = f"recorded {len(numbers)}"

@@ -48,14 +48,13 @@ def doctor(run: Run) -> None:
 
 def run_self_test() -> dict[str, str | None]:
     """Run all checks; maps the description of each to its error, or None."""
-    faults: dict[str, str | None] = {}
+    faults: dict[str, str | None] = dict.fromkeys(str(check.__doc__) for check in CHECKS)
     for check in CHECKS:
-        fault = None
         try:
             check()
         except Exception as error:
             fault = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        faults[str(check.__doc__)] = fault
+            faults[str(check.__doc__)] = fault
     return faults
 
 

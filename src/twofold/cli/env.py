@@ -86,7 +86,7 @@ def sample(
 
 
 def _sample_log(system: "System", policy: str, transitions: int, seed: int) -> "Log":
-    """Enough whole episodes to contain the transitions."""
+    """As many whole episodes as the transitions need."""
     import jax
     import jax.numpy as jnp
 

@@ -161,10 +161,7 @@ def write_example(name: str, folder: Path, force: bool = False) -> list[Path]:
     files = {folder / file: text for file, text in content.items()}
     for path, text in files.items():
         if path.exists() and not force and path.read_bytes() != text.encode():
-            raise CommandError(
-                f"{path} exists with other content; --force replaces it, or choose another folder "
-                "with --out"
-            )
+            raise CommandError(f"{path} exists and differs; use --force to replace it, or --out")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         write_text(path, text)

@@ -7,10 +7,11 @@ from typer import Argument, Option
 
 from twofold.cli import fitting, models, rows, terminal
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, check_place, print_message, to_table
+from twofold.cli.terminal import CommandError, check_place, print_note, to_table
 from twofold.core.naming import listed
 from twofold.tables import check_roles, open_table, read_table
 from twofold.tables.coding import Column, describe_columns
+from twofold.tables.writing import ENDINGS
 
 CATEGORY = 'Input that is a category: NAME, or in order "NAME=small<medium<large"'
 ERROR = "Column with the known standard deviation of each measurement; several: a,b"
@@ -96,10 +97,8 @@ def fit(
 def check_model_place(out: Path, reads: list[Path | None]) -> None:
     """Refuse a model file that is an input, cannot be written, or has a table's extension."""
     check_place(out, (), reads)
-    if out.suffix.lower() in terminal.TABLES:
-        raise CommandError(
-            f"{out} has the file extension of a table; use {out.stem}.twofold, for example"
-        )
+    if out.suffix.lower() in ENDINGS:
+        raise CommandError(f"{out} has the extension of a table; use {out.stem}.twofold instead")
 
 
 def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[str]) -> None:
@@ -120,15 +119,13 @@ def finish(run: Run, out: Path, model: Any, result: fitting.Result, notes: list[
     shown = [*map(_describe, result.about.columns), table, verdict, f"wrote {out} and {record}"]
     run.show(content | {"columns": columns, "doubts": doubts}, *filter(None, shown))
     for doubt in [] if run.as_json else doubts:
-        print_message(f"note: {doubt}")
+        print_note(doubt)
 
 
 def _describe(column: Column) -> str:
     """The encoding of a date or text column; empty for a numeric column."""
-    if column.kind == "date":
-        return f"{column.name}: dates, in days"
-    if column.kind == "number":
-        return ""
+    if column.kind in ("number", "date"):
+        return f"{column.name}: dates, in days" if column.kind == "date" else ""
     order = " < " if column.kind == "ordered" else ", "
     return f"{column.name}: {column.kind} ({order.join(column.levels)})"
 

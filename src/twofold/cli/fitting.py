@@ -12,7 +12,7 @@ import numpy as np
 from twofold.cli.models import About
 from twofold.cli.rows import Rows, draw_streamed, read_all, split_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, print_message
+from twofold.cli.terminal import CommandError, print_note
 from twofold.tables import Table, TableFile
 from twofold.tables.coding import split_features
 
@@ -40,7 +40,7 @@ class Result(NamedTuple):
 def fit_in_memory(
     model: "BNNLVRegressor", tables: Sequence[Table], about: About, run: Run
 ) -> Result:
-    """Fit to whole tables."""
+    """Fit to tables that are in memory as a whole."""
     from twofold.inference.method import resolve_method
 
     y = read_all(tables, about).y
@@ -51,12 +51,12 @@ def fit_in_memory(
     facts = train.facts | ({} if staged else {"groups": None})
     with run.timed("fit"):
         doubts = _fit_with_doubts(lambda: model.fit(train.x, train.y, **facts), model)
-    measured = [one.measured(values) for one, values in split_features(about.columns, train.x)]
+    measured = [one.with_range(values) for one, values in split_features(about.columns, train.x)]
     return Result(about._replace(columns=measured), train, test, len(train.x), doubts)
 
 
 def fit_in_blocks(model: "BNNLVRegressor", table: TableFile, about: About, run: Run) -> Result:
-    """Fit to a table of numbers that need not fit into memory."""
+    """Fit to a table of numbers that may be larger than memory."""
     from twofold.estimators.streaming import BLOCK_ROWS, check_streamed, fit_scratch, write_scratch
 
     if about.weight or about.errors or about.group:
@@ -143,9 +143,7 @@ def _to_rows(values: np.ndarray, inputs: int, places: np.ndarray) -> Rows:
 def _check_targets(source: str, targets: np.ndarray, outputs: list[str]) -> None:
     """Refuse constant targets and tables with too few rows."""
     if len(targets) < 2:
-        raise CommandError(
-            f"{source} has {len(targets)} row; at least 2 are needed, and 50 are recommended"
-        )
+        raise CommandError(f"{source} needs at least 2 rows, better 50 or more; got {len(targets)}")
     for name, y in zip(outputs, targets.T, strict=True):
         if y.min() == y.max():
             raise CommandError(f"{source}: {name!r} is {y[0]:g} in every row: nothing to learn")
@@ -176,5 +174,5 @@ def _choose_share(held_out: float | None, rows: int, scores_itself: bool) -> flo
             f"{share:g} of {rows} rows are {count}, too few to evaluate a model; hold out a larger "
             "share, or none with --held-out 0"
         )
-    print_message(f"note: {rows} rows are too few to hold some out, so the fit is not evaluated")
+    print_note(f"{rows} rows are too few to hold some out, so the fit is not evaluated")
     return 0.0

@@ -15,11 +15,9 @@ REMEDY = "open the address that twofold campaign serve has printed"
 
 
 class Guard(NamedTuple):
-    """Accepts requests from the server's own pages, with its token if it has one.
-
-    Pages of other sites cannot send the server's ``Origin`` or ``Host``, even if their name
-    resolves to this machine, because only the machine's own names are accepted.
-    """
+    """Accepts requests from the server's own pages, with its token if it has one. Pages of other
+    sites cannot send the server's ``Origin`` or ``Host``, even if their name resolves to this
+    machine, because only the machine's own names are accepted."""
 
     host: str
     port: int

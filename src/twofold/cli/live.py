@@ -1,8 +1,6 @@
 """The web application of ``twofold campaign serve``: the page at ``/``, the current activity at
-``/state``, and the forms' actions at ``/act/NAME``.
-
-Replies to forms are plain text: what was done, or, with status 400, what was wrong.
-"""
+``/state``, and the forms' actions at ``/act/NAME``. Replies to forms are plain text: what was done,
+or, with status 400, what was wrong."""
 
 import json
 import secrets
@@ -21,11 +19,10 @@ from starlette.routing import Route
 
 from twofold.campaign import Campaign, CampaignError
 from twofold.campaign.inputs import require
-from twofold.campaign.table import parse_result
+from twofold.campaign.table import parse_result, parse_whole
 from twofold.cli.background import Background
 from twofold.cli.guard import Guard
-from twofold.core.naming import shortened
-from twofold.report.live_page import name_shown, render_live_page
+from twofold.report.live_page import make_content_key, render_live_page
 
 LARGEST = 2**16  # bytes of a form
 HEADERS = {
@@ -36,7 +33,7 @@ POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     "script-src 'nonce-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Advice in messages of the library, and what the page has for it.
+# Advice in messages of the library, and the corresponding controls of the page.
 CONTROLS = {
     "--repeat (in Python repeat=True)": 'the box "A repeated measurement"',
     "campaign correct": 'the button "Change" in the table',
@@ -80,7 +77,7 @@ class Live:
         work = self.background
         work.wake()
         doing = {"activity": work.activity, "seconds": work.seconds, "error": work.error}
-        return JSONResponse(doing | {"shown": name_shown(self.campaign, work.figures)})
+        return JSONResponse(doing | {"shown": make_content_key(self.campaign, work.figures)})
 
     async def act(self, request: Request) -> Response:
         action = ACTIONS.get(request.path_params["name"])
@@ -130,16 +127,8 @@ def read_form(body: bytes) -> tuple[Fields, bool]:
     return filled, repeat is True
 
 
-def _find_number(fields: Fields, name: str) -> int:
-    text = fields.get(name, "")
-    try:
-        return int(text)
-    except ValueError:
-        raise CampaignError(f"{name} must be a whole number, got {shortened(repr(text))}") from None
-
-
 def ask(live: Live, fields: Fields, repeat: bool) -> str:
-    num = _find_number(fields, "num")
+    num = parse_whole("num", fields.get("num", ""))
     live.campaign.check_num(num)
     live.background.ask(num)
     return f"requested {num} point{'s' if num > 1 else ''}"
@@ -158,14 +147,14 @@ def tell(live: Live, fields: Fields, repeat: bool) -> str:
 
 
 def cancel(live: Live, fields: Fields, repeat: bool) -> str:
-    number = _find_number(fields, "proposal")
+    number = parse_whole("proposal", fields.get("proposal", ""))
     live.campaign.cancel(number)
     return f"cancelled proposal {number}"
 
 
 def correct(live: Live, fields: Fields, repeat: bool) -> str:
     """Missing outputs of a measurement are added, which does not count as a correction."""
-    number = _find_number(fields, "measurement")
+    number = parse_whole("measurement", fields.get("measurement", ""))
     result, rows = parse_result(live.campaign, fields), live.campaign.export()
     require(result.point is None, "inputs cannot be corrected: remove it, and record it again")
     row = next((row for row in rows if row["measurement"] == number), {})
@@ -177,7 +166,7 @@ def correct(live: Live, fields: Fields, repeat: bool) -> str:
 
 
 def remove(live: Live, fields: Fields, repeat: bool) -> str:
-    number = _find_number(fields, "measurement")
+    number = parse_whole("measurement", fields.get("measurement", ""))
     live.campaign.remove(number)
     return f"removed measurement {number}"
 

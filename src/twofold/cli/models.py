@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """The table that a model is fitted to: its input columns and outputs, names and checksums of
-    its files (several if rows were added), the held-out share (None: the default; rows of a
-    ``streamed`` table are drawn one by one), the columns of weights, errors and groups, and the
-    quality of the fit as a sentence."""
+    """The table that a model is fitted to: input columns and outputs, names and checksums of its
+    files (several if rows were added), held-out share (None: the default; rows of a ``streamed``
+    table are drawn one by one), columns of weights, errors and groups, and quality of the fit as a
+    sentence."""
 
     columns: list[Column]
     outputs: list[str]
@@ -43,7 +43,7 @@ class About(NamedTuple):
 
     @property
     def numbers(self) -> list[str]:
-        """The numeric columns besides the inputs."""
+        """Numeric columns other than inputs."""
         return [*self.outputs, *filter(None, [self.weight]), *(self.errors or [])]
 
 
@@ -90,7 +90,6 @@ def _unpack_about(table: Any, model: "BNNLVRegressor") -> About:
 
 
 def open_model(path: Path, run: Run) -> "tuple[BNNLVRegressor, About]":
-    """Open the model of a command, with its columns."""
     run.reads(path)
     model, about = load_model(path)
     if not about.columns:

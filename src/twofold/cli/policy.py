@@ -245,7 +245,6 @@ def list_metrics(project: "Project") -> dict[str, float]:
 
 
 def show_project(project: "Project", run: Run) -> None:
-    """Print the table of policies, and the advice."""
     from dataclasses import asdict
 
     from twofold.plant.quality import frontier_rows

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from twofold.cli import models, rows, terminal
 from twofold.cli.fit import DropMissing, ModelFile, Seed, Stream, Text
 from twofold.cli.run import Run, to_records
-from twofold.cli.terminal import CommandError, check_place, print_message
+from twofold.cli.terminal import CommandError, check_place, print_message, print_note
 from twofold.tables import open_table
 from twofold.tables.coding import OUTSIDE, Column, decode, name_outside, spread
 
@@ -46,9 +46,7 @@ def decompose(
         raise CommandError(f"--quantiles must lie between 0 and 1, got {quantiles}")
     if stream or rows.is_large(data):
         if out is None or run.as_json:
-            raise CommandError(
-                f"{data} is read in blocks: write the result to a file with --out, without --json"
-            )
+            raise CommandError(f"{data} is read in blocks: add --out FILE, and leave out --json")
         # Refuse a pipe before reading from it, which would block.
         open_table(data)
         run.reads(data)
@@ -81,9 +79,8 @@ def suggest(
 ) -> None:
     """Suggest the most informative batch of points to measure.
 
-    Without a table of candidates, points are spread evenly over the range of the model's inputs,
-    with the digits of the inputs. To plan and record a whole series of measurements, see twofold
-    campaign.
+    Without a table of candidates, points are spread evenly over the measured range of the inputs,
+    and rounded like them. To plan and record a whole series of measurements, see twofold campaign.
 
     Example: twofold suggest oven.twofold candidates.csv --num 5
     """
@@ -123,8 +120,8 @@ def _mark_outside(columns: Sequence[Column], x: Any) -> dict[str, list[str]]:
     """A column of the inputs outside the measured range in each row; prints a note if any."""
     marks = name_outside(columns, x)
     if any(marks):
-        print_message(
-            f"note: {sum(map(bool, marks))} of {len(x)} rows lie outside the range that the model "
-            f"was fitted to (column {OUTSIDE!r}): there it extrapolates"
+        print_note(
+            f"{sum(map(bool, marks))} of {len(x)} rows lie outside the range that the model was "
+            f"fitted to (column {OUTSIDE!r}): there it extrapolates"
         )
     return {OUTSIDE: marks}

@@ -12,8 +12,9 @@ from twofold.cli import models
 from twofold.cli.rows import find_tables, is_large, split_rows
 from twofold.cli.run import Run
 from twofold.cli.serve import Show, name_campaign
-from twofold.cli.terminal import CommandError, check_place, name_unreadable, print_message
+from twofold.cli.terminal import CommandError, check_place, print_note
 from twofold.tables import read_table
+from twofold.tables.table import disk_errors
 
 SQLITE = b"SQLite format 3\0"
 
@@ -59,7 +60,7 @@ def kind_of(subject: str) -> str:
     path = Path(subject)
     if path.is_dir():
         return "search"
-    with name_unreadable(path), path.open("rb") as file:
+    with disk_errors(path, "read"), path.open("rb") as file:
         return "campaign" if file.read(len(SQLITE)) == SQLITE else "model"
 
 
@@ -88,7 +89,7 @@ def _write_model_page(page: Path, path: Path, data: Path | None, run: Run) -> No
             "of it with --data FILE"
         )
     if data is not None and run.reads(data) not in dict(about.tables).values():
-        print_message(f"note: {data} differs from the table that {path} was fitted to")
+        print_note(f"{data} differs from the table that {path} was fitted to")
     tables = [read_table(table) for table in paths]
     train, test = split_rows(tables, about)
     held_out = None if test is None else (test.x, test.y, test.error)

@@ -121,7 +121,6 @@ def read_all(tables: Sequence[Table], about: About) -> Rows:
 
 
 def split_rows(tables: Sequence[Table], about: About) -> tuple[Rows, Rows | None]:
-    """Training rows and held-out rows of a model's tables."""
     rows, share = read_all(tables, about), about.held_out or 0.0
     if about.streamed:
         numbers = np.concatenate([one.rows for one in tables])
@@ -139,8 +138,8 @@ def draw_held_out(
         names, numbers = np.unique(groups, return_inverse=True)
         most = len(names) - FEWEST_GROUPS
         if share and most < 1:
-            sizes = f"more than {FEWEST_GROUPS} are needed, got {len(names)}"
-            raise CommandError(f"to hold groups out, {sizes}")
+            needed = f"more than {FEWEST_GROUPS} groups are needed"
+            raise CommandError(f"{needed} to hold some of them out, got {len(names)}")
         chosen = min(max(round(share * len(names)), 1), most) if share else 0
         return draw_held_out(len(names), chosen / len(names), seed)[numbers]
     held_out = np.zeros(count, bool)
@@ -149,8 +148,7 @@ def draw_held_out(
 
 
 def draw_streamed(rows: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """Mask of the rows to hold out, each drawn from its row number and the seed alone (splitmix64;
-    Steele, Lea and Flood 2014)."""
+    """Mask of rows to hold out, from row number and seed alone (splitmix64; Steele et al. 2014)."""
     golden = np.uint64(0x9E3779B97F4A7C15)
     words = (rows.astype(np.uint64) + np.uint64(1)) * golden
     for addend in (np.uint64(seed), golden):

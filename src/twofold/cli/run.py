@@ -1,8 +1,6 @@
-"""One run of a command: its options from ``--config FILE.toml``, and the record it leaves.
-
-The record lies beside the command's output, or, for a command that writes no file, in
-``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default).
-"""
+"""One run of a command: its options from ``--config FILE.toml``, and the record it leaves. The
+record lies beside the command's output, or, for a command that writes no file, in
+``$XDG_STATE_HOME/twofold/runs`` (``~/.local/state`` by default)."""
 
 import csv
 import functools
@@ -25,10 +23,11 @@ import typer
 from typer import Option
 
 from twofold.cli import terminal
-from twofold.cli.terminal import CommandError, check_names, name_unreadable, print_message
+from twofold.cli.terminal import CommandError, check_names, print_message, print_note
 from twofold.core import persistence
 from twofold.core.persistence import to_plain
 from twofold.tables import csv_text, write_table
+from twofold.tables.table import disk_errors
 
 ENDING = ".record.json"
 # Options of the command line itself are not allowed in a file.
@@ -94,7 +93,7 @@ class Run:
 
     def reads(self, path: Path) -> str:
         """Record an input file; returns its hash."""
-        with name_unreadable(path):
+        with disk_errors(path, "read"):
             self._reads[str(path)] = digest = hash_files(path)
         return digest
 
@@ -126,8 +125,7 @@ class Run:
     def show(self, content: Any, *parts: Any) -> None:
         """Print a result as JSON, or as lines and tables (``terminal.to_table``)."""
         if self.as_json:
-            terminal.print_json(content)
-            return
+            return terminal.print_json(content)
         for part in parts:
             if isinstance(part, str):
                 print(part)
@@ -160,7 +158,7 @@ class Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             persistence.write_text(path, text)
         except OSError as error:
-            print_message(f"note: the record {path} could not be written: {error}")
+            print_note(f"the record {path} could not be written: {error}")
         return path
 
     def _place(self, wrote: Path | None) -> Path:
@@ -215,7 +213,7 @@ def _identity(settings: Mapping[str, Any], reads: Mapping[str, str]) -> tuple[An
 def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
     """The table of a command in a TOML file; all parent tables must belong to commands."""
     try:
-        with name_unreadable(path):
+        with disk_errors(path, "read"):
             table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} is not a TOML file: {error}") from error
@@ -233,13 +231,10 @@ def _find_table(path: Path, words: list[str], command: Any) -> dict[str, Any]:
 def _to_defaults(where: str, table: dict[str, Any], params: list[Any]) -> dict[str, Any]:
     given = {key.replace("_", "-"): value for key, value in table.items()}
     # Keys: long options and names of arguments.
-    by_key = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
-    known = {key: one for key, one in by_key.items() if key not in NOT_IN_FILES}
-    check_names(where, given, list(known))
-    return {
-        known[key].name: _to_argument(f"{key} of {where}", known[key], value)
-        for key, value in given.items()
-    }
+    known = {max(one.opts, key=len).strip("-").replace("_", "-"): one for one in params}
+    check_names(where, given, [key for key in known if key not in NOT_IN_FILES])
+    pairs = [(key, known[key], value) for key, value in given.items()]
+    return {one.name: _to_argument(f"{key} of {where}", one, value) for key, one, value in pairs}
 
 
 def _to_argument(where: str, param: Any, value: Any) -> Any:

@@ -1,8 +1,6 @@
-"""``twofold campaign serve``: a local web page for a campaign.
-
-Every input is written to the database through ``Campaign`` before the server replies. Browsers and
-commands can therefore work on one campaign at the same time, and a killed server loses nothing.
-"""
+"""``twofold campaign serve``: a local web page for a campaign. Every input is written to the
+database through ``Campaign`` before the server replies. Browsers and commands can therefore work on
+one campaign at the same time, and a killed server loses nothing."""
 
 import secrets
 import socket

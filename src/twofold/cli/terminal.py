@@ -5,14 +5,15 @@ import csv
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twofold.core.naming import nearest
 from twofold.core.persistence import to_plain
 from twofold.tables import would_overwrite
+from twofold.tables.writing import ENDINGS
 
 if TYPE_CHECKING:
     from twofold.estimators.regressor import BNNLVRegressor
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 FAULT, MISTAKE, UNSOUND, STOPPED = 1, 2, 3, 130
 # Most columns, or points, side by side on a terminal.
 WIDE = 6
-TABLES = (".csv", ".parquet", ".pq")
 # Commands have their own options for these.
 NOT_FOR_FIT = ("random_state", "checkpoint")
 
@@ -30,18 +30,12 @@ class CommandError(ValueError):
     """A mistake in a command or its input."""
 
 
-@contextmanager
-def name_unreadable(path: Path) -> Iterator[None]:
-    """Turn errors of reading a file into a ``CommandError`` with its name."""
-    try:
-        yield
-    except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error.strerror}") from error
-
-
 def print_message(text: str) -> None:
-    """Print a message to stderr."""
     print(f"twofold: {text}", file=sys.stderr)
+
+
+def print_note(text: str) -> None:
+    print_message(f"note: {text}")
 
 
 def print_json(content: Any) -> None:
@@ -83,7 +77,7 @@ def _is_number(cell: str) -> bool:
 
 
 def check_place(
-    out: Path | None, endings: Sequence[str] = TABLES, reads: Sequence[Path | None] = ()
+    out: Path | None, endings: Sequence[str] = ENDINGS, reads: Sequence[Path | None] = ()
 ) -> None:
     """Refuse, before any work, an output file that cannot be written or that the command reads."""
     if out is None:
@@ -104,7 +98,6 @@ def split_words(text: str) -> list[str]:
 
 
 def parse_numbers(option: str, text: str) -> list[float]:
-    """``0,1,2``."""
     try:
         numbers = [float(word) for word in split_words(text)]
     except ValueError:
@@ -115,7 +108,6 @@ def parse_numbers(option: str, text: str) -> list[float]:
 
 
 def parse_bounds(text: str, option: str = "action") -> tuple[str, tuple[float, float]]:
-    """``NAME:LOW:HIGH``."""
     name, *ends = text.rsplit(":", 2)
     try:
         low, high = map(float, ends)
@@ -125,7 +117,6 @@ def parse_bounds(text: str, option: str = "action") -> tuple[str, tuple[float, f
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """``NAME=VALUE``."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not (name and sign and value):
         raise CommandError(f"expected NAME=VALUE, got {text!r}")
@@ -150,7 +141,6 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
-    """Settings, with the quick method added if ``--quick`` was given."""
     if not quick:
         return list(texts)
     if any(parse_pair(text)[0] == "inference" for text in texts):
@@ -161,7 +151,7 @@ def add_quick(texts: Sequence[str], quick: bool) -> list[str]:
 def build_regressor(
     texts: Sequence[str], option: str = "setting", base: "BNNLVRegressor | None" = None
 ) -> "BNNLVRegressor":
-    """A regressor with settings, or options of its method, from ``NAME=VALUE`` texts."""
+    """A regressor with settings, or options of its inference method, from ``NAME=VALUE`` texts."""
     from twofold.estimators.regressor import BNNLVRegressor
     from twofold.estimators.validation import check_settings
     from twofold.inference.method import option_names, resolve_method
@@ -180,10 +170,9 @@ def build_regressor(
 
 def check_names(where: str, names: Iterable[str], valid: Sequence[str]) -> None:
     """Refuse invalid names; ``where`` is the place of the name, such as an option."""
-    for name in names:
-        if name not in valid:
-            suggestion = f"got {name!r}{nearest(name, valid)}"
-            raise CommandError(f"valid names for {where}: {', '.join(valid)}; {suggestion}")
+    for name in (name for name in names if name not in valid):
+        suggestion = f"got {name!r}{nearest(name, valid)}"
+        raise CommandError(f"valid names for {where}: {', '.join(valid)}; {suggestion}")
 
 
 def load_function(option: str, text: str) -> Callable:

@@ -10,7 +10,7 @@ from twofold.cli import fitting, models
 from twofold.cli.fit import Force, ModelFile, check_model_place, finish
 from twofold.cli.rows import find_tables, read_all, read_rows
 from twofold.cli.run import Run
-from twofold.cli.terminal import CommandError, print_message
+from twofold.cli.terminal import CommandError, print_message, print_note
 from twofold.tables import Table, read_table
 
 
@@ -24,9 +24,9 @@ def update(
 ) -> None:
     """Add new rows to a fitted model, with the settings it was fitted with.
 
-    Chains continue where they were, unless rows are held out; other methods are fitted from the
-    start. The model's table is searched for beside the model and in the current folder, unless the
-    new table contains its rows.
+    Chains are continued, unless rows are held out; other methods are fitted from scratch. The
+    model's table is looked up beside the model and in the current folder, unless the new table
+    contains its rows.
 
     Example: twofold update oven.twofold new.csv
     """
@@ -47,7 +47,7 @@ def update(
     except CommandError:
         if source[0] not in dict(about.tables):
             raise
-        print_message(f"note: assuming that {source[0]} contains the rows the model was fitted to")
+        print_note(f"assuming that {source[0]} contains the rows the model was fitted to")
     tables, about = _join(about, old_tables, data, source, run)
     if place != model:
         run.protect(place, force)

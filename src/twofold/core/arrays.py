@@ -1,8 +1,7 @@
 """Array aliases and the axis vocabulary used in every annotation.
 
-N data · B minibatch · D inputs · O outputs · Z latent inputs · P network weights ·
-K joint draws (training) · M weight draws · L latent draws (prediction) · S members fitted together
-· T horizon.
+N data · B minibatch · D inputs · O outputs · Z latent inputs · P network weights · K joint draws
+(training) · M weight draws · L latent draws (prediction) · S members fitted together · T horizon.
 """
 
 from typing import TypeAlias

@@ -36,16 +36,13 @@ def build(kind: type[T], content: Any, where: str) -> T:
 
 
 def take(
-    arrays: Mapping[str, np.ndarray],
-    name: str,
-    shape: tuple[int | None, ...],
-    low: Any = -np.inf,
-    high: Any = np.inf,
-) -> np.ndarray:
+    arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int | None, ...],
+    low: Any = -np.inf, high: Any = np.inf,
+) -> np.ndarray:  # fmt: skip
     """An array of finite numbers within bounds; a size of None is any but zero."""
-    array = arrays.get(name)
-    if array is None:
+    if name not in arrays:
         raise FileFormatError(f"it has no array {name!r}; {RESTORE}")
+    array = arrays[name]
     sizes = zip(array.shape, shape, strict=False)
     fits = all(size == wanted if wanted is not None else size for size, wanted in sizes)
     if not fits or array.ndim != len(shape) or array.dtype.kind != "f":
@@ -65,7 +62,7 @@ def take(
 
 
 def check_kinds(made: Any, what: str) -> None:
-    """Refuse a dataclass with a field that is not of its kind."""
+    """Refuse a dataclass with a field of a wrong type."""
     for part in dataclasses.fields(made):
         value, kind = getattr(made, part.name), get_origin(part.type) or part.type
         kinds: Any = (int, float) if kind is float else kind
@@ -74,7 +71,6 @@ def check_kinds(made: Any, what: str) -> None:
 
 
 def shorten(value: Any) -> str:
-    """A value, shortened for an error message."""
     return shortened(repr(value), LONGEST)
 
 

@@ -1,9 +1,9 @@
 """A batch axis over the cores of a CPU.
 
-XLA divides every operation among all cores. For products as small as those of a network here that
-costs more than it gains (``benchmarks/cores.py``). Entries of a batch axis do not depend on each
-other, so each core runs the same program on its own portion of them, in a thread, with operations
-that are not divided. With several devices, ``core.sharding`` divides the axis instead.
+XLA divides every operation among all cores, which for the small matrix products here costs more
+than it gains (``benchmarks/cores.py``). Entries of a batch axis are independent, so each core runs
+the same program on its own portion of them, in a thread, with undivided operations. With several
+devices, ``core.sharding`` divides the axis instead.
 """
 
 import os
@@ -15,11 +15,11 @@ import jax
 import numpy as np
 
 UNDIVIDED = {"xla_cpu_multi_thread_eigen": False}
-MOST_CORES = 4  # for each entry; with more, operations that are divided may use them better
+MOST_CORES = 4  # per entry; with more, divided operations may use them better
 
 
 class Portion(NamedTuple):
-    """Consecutive entries of a batch axis, and how many the previous portion has too."""
+    """Consecutive entries of a batch axis, and how many of them the previous portion has too."""
 
     rows: slice
     repeated: int
@@ -96,9 +96,8 @@ def _on_host(leaf: Any) -> Any:
 def run_each(
     program: Callable[..., Any], portions: Sequence[tuple[Any, ...]], shared: tuple[Any, ...] = ()
 ) -> list[Any]:
-    """Run ``program`` on all portions at once, each with its own arguments and the shared ones, and
-    wait for the last. JAX's configuration is thread-local, so threads may only run programs that
-    are already compiled, on arrays that are already JAX arrays."""
+    """Run ``program`` on all portions in parallel, each with its own arguments and the shared ones.
+    JAX's configuration is thread-local, so threads may only run compiled programs on JAX arrays."""
     if len(portions) == 1:
         return [program(*portions[0], *shared)]
     shared = jax.device_put(shared)

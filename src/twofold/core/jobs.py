@@ -1,8 +1,5 @@
-"""Independent jobs, run in this process or on a Ray cluster.
-
-Each result is stored in its own file as soon as the job finishes, so that a killed sweep recomputes
-only what is missing.
-"""
+"""Independent jobs, run in this process or on a Ray cluster. Each result is stored in its own file
+as soon as the job finishes, so that a killed sweep recomputes only what is missing."""
 
 import json
 import os
@@ -23,12 +20,9 @@ RAY_TIMEOUTS = {"RAY_NUM_REDIS_GET_RETRIES": "1", "RAY_py_gcs_connect_timeout_s"
 
 
 class Job(NamedTuple):
-    """A call of a function that returns JSON values, with a display name.
-
-    ``identity`` maps everything that determines the result to JSON values. A stored result is found
-    by the identity, the function's name and the version of twofold; the function's body is not part
-    of the key.
-    """
+    """A call of a function that returns JSON values, with a display name. ``identity`` maps
+    everything that determines the result to JSON values. Stored results are found by the identity,
+    the function's name and the version of twofold; the function's body is not part of the key."""
 
     name: str
     function: Callable[..., Any]
@@ -45,25 +39,21 @@ Outcomes: TypeAlias = Generator[tuple[int, str | BaseException], None, None]
 
 
 def run_jobs(
-    jobs: Sequence[Job],
-    folder: str | Path | None = None,
-    executor: str = "local",
+    jobs: Sequence[Job], folder: str | Path | None = None, executor: str = "local",
     ray_options: Mapping[str, Any] | None = None,
-) -> list[Any]:
-    """The results of all jobs, in their order; ``JobError`` names those that failed, after all have
-    ended.
+) -> list[Any]:  # fmt: skip
+    """The results of all jobs, in their order; when all have ended, ``JobError`` names those that
+    failed.
 
-    Results that are in the ``folder`` already are not computed again. ``executor`` is ``"local"``
-    (one by one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
+    Results that are in the ``folder`` are not computed again. ``executor`` is ``"local"`` (one by
+    one in this process) or ``"ray"``: on the Ray cluster of this process, else the one at
     ``RAY_ADDRESS``, else one that Ray starts on this machine. ``ray_options`` are those of
-    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` of a job
-    whose worker dies (3 unless given).
+    ``ray.remote``, such as ``num_cpus`` and ``num_gpus`` of each job, and ``max_retries`` if a
+    worker dies (default: 3).
     """
     if executor not in EXECUTORS:
-        raise ValueError(
-            f"executor must be one of {', '.join(EXECUTORS)}, got {executor!r}"
-            f"{nearest(executor, EXECUTORS)}"
-        )
+        suggestion = nearest(executor, EXECUTORS)
+        raise ValueError(f"executor must be 'local' or 'ray', got {executor!r}{suggestion}")
     files = [] if folder is None else _work_files(jobs, Path(folder))
     results: dict[int, Any] = {}
     for number, stored in enumerate(file.find() for file in files):
@@ -112,7 +102,7 @@ def _run_locally(jobs: Mapping[int, Job], _: Mapping[str, Any]) -> Outcomes:
 
 
 def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes:
-    """Run as Ray tasks, retried if their worker dies but not if they raise an exception."""
+    """Run as Ray tasks, which are retried if their worker dies, but not after an exception."""
     if not jobs:
         return
     ray = _connect()
@@ -126,7 +116,7 @@ def _run_on_ray(jobs: Mapping[int, Job], options: Mapping[str, Any]) -> Outcomes
             arguments = [shared.get(id(one), one) for one in job.arguments]
             try:
                 running[remote.remote(job.function, *arguments)] = number
-            except Exception as error:  # what pickle cannot copy
+            except Exception as error:  # cannot be pickled
                 yield number, error
         while running:
             (task,), _ = ray.wait(list(running), num_returns=1)
@@ -173,36 +163,31 @@ def _describe(error: BaseException) -> str:
 
 
 def _work_files(jobs: Sequence[Job], folder: Path) -> list[WorkFile]:
-    """Files that store the results of jobs."""
     files: dict[str, WorkFile] = {}
     for job in jobs:
-        refusal = f"the result of job {job.name!r} can only be stored if its"
-        remedy = "give no folder"
+        refusal = f"the result of job {job.name!r} cannot be stored"
         name = getattr(job.function, "__qualname__", "<unnamed>")
         if "<" in name:
+            what = f"{job.function!r} has no name of its own"
             raise ValueError(
-                f"{refusal} function has a name of its own, got {job.function!r}; define it in a "
-                f"module with def, or {remedy}"
+                f"{refusal}: {what}; define it with def in a module, or give no folder"
             )
         function, version = f"{job.function.__module__}.{name}", persistence.LIBRARY_VERSION
         identity = {"function": function, "identity": job.identity, "version": version}
         try:
             place = hash_identity(identity)
         except (TypeError, ValueError) as error:
-            problem = f"{refusal} identity consists of JSON values ({error})"
-            raise ValueError(f"{problem}; change the identity, or {remedy}") from error
+            remedy = "change it, or give no folder"
+            raise ValueError(f"{refusal}: its identity is not JSON ({error}); {remedy}") from error
         if place in files:
-            same = jobs[list(files).index(place)].name
-            raise ValueError(
-                f"jobs {same!r} and {job.name!r} have the same function and identity, so that one "
-                f"result would be mistaken for the other; make the identities differ, or {remedy}"
-            )
+            same = f"has the same function and identity as {jobs[list(files).index(place)].name!r}"
+            raise ValueError(f"{refusal}: it {same}; change its identity, or give no folder")
         files[place] = WorkFile(folder / place, "result", identity)
     return list(files.values())
 
 
 def _check_folder(file: WorkFile) -> None:
-    """Check before the work that results can be stored."""
+    """Check before the jobs run that results can be stored."""
     folder = file.path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)

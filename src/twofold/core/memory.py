@@ -14,7 +14,7 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 class TooLargeError(ValueError):
-    """A request needs more memory than there is."""
+    """A request needs more memory than is available."""
 
 
 def available() -> int:
@@ -44,7 +44,7 @@ def refuse_beyond(
     """Warn beyond the ``limit`` (None: available memory), raise beyond ``surely`` times it."""
     limit = available() if limit is None else limit
     there, wanted = (f"{number / 2**30:,.1f} GiB" for number in (limit, needed))
-    sentence = f"{what} needs about {wanted} of memory, but only {there} are available; {remedy}"
+    sentence = f"{what} needs about {wanted} of memory, but only {there} is available; {remedy}"
     if needed > surely * limit:
         raise TooLargeError(sentence)
     if needed > limit:

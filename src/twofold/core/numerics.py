@@ -1,6 +1,5 @@
 """Shared numerical functions, and data in the form that compiled programs take: standardised and
-padded to one of a few sizes.
-"""
+padded to one of a few sizes."""
 
 import math
 from functools import partial
@@ -23,34 +22,27 @@ def on_cpu() -> bool:
 def power_log_mean_exp(
     log_values: Float[Array, "K *rest"], power: Float[Array, ""] | float
 ) -> Float[Array, "*rest"]:
-    """``log(mean(exp(v)**power)) / power`` over the first axis: the log of a power mean.
-
-    Power 1 is the log-mean-exp. Towards power 0 it becomes the mean of ``v``, and stays accurate
-    in float32 there, because ``expm1`` and ``log1p`` keep the digits that ``exp`` and ``log`` drop.
-    """
+    """``log(mean(exp(v)**power)) / power`` over the first axis: the log of a power mean. Power 1 is
+    the log-mean-exp. Towards power 0 it becomes the mean of ``v``, and stays accurate in float32
+    there, because ``expm1`` and ``log1p`` keep the digits that ``exp`` and ``log`` drop."""
     largest = jax.lax.stop_gradient(jnp.max(log_values, axis=0))
     largest = jnp.where(jnp.isfinite(largest), largest, 0.0)
-    scaled = jnp.maximum(power * (log_values - largest), _negligible(log_values.dtype))
+    # Smaller weights add nothing, and their products are denormal numbers: slow on a CPU.
+    negligible = 0.5 * math.log(jnp.finfo(log_values.dtype).tiny)
+    scaled = jnp.maximum(power * (log_values - largest), negligible)
     shortfall = jnp.mean(jnp.expm1(scaled), axis=0)
     return largest + jnp.log1p(shortfall) / power
-
-
-def _negligible(dtype: jnp.dtype) -> float:
-    """A log-weight so small that it adds nothing, yet not so small that products with it become
-    denormal numbers, which are a hundred times slower on a CPU."""
-    return 0.5 * math.log(jnp.finfo(dtype).tiny)
 
 
 def gaussian_log_density(
     value: Float[Array, "..."], mean: Float[Array, "..."], log_variance: Float[Array, "..."]
 ) -> Float[Array, "..."]:
-    """Log of the univariate normal density, elementwise."""
     square = jnp.square(value - mean) * jnp.exp(-log_variance)
     return -0.5 * (square + log_variance + LOG_TWO_PI)
 
 
 def key_of(seed: int, *streams: int) -> Key:
-    """The random key for one use of a seed; always Threefry, whatever JAX's default."""
+    """The random key for one use of a seed; always Threefry, regardless of JAX's default."""
     key = jax.random.key(seed, impl="threefry2x32")
     for stream in streams:
         key = jax.random.fold_in(key, stream)
@@ -64,8 +56,8 @@ def stratified_normal(
     """``num`` standard normal draws of a shape, spread evenly in each coordinate (Latin hypercube).
 
     Each coordinate has one draw in each of ``num`` slices of equal probability, in random order,
-    or in ascending order without ``shuffle``. Each single draw follows the normal distribution
-    exactly; averages over draws err less than averages over independent draws, never notably more.
+    or in ascending order without ``shuffle``. Each draw is exactly normal; averages over draws have
+    smaller errors than averages over independent draws, and never notably larger ones.
     """
     slice_key, order_key = jax.random.split(key)
     within = jax.random.uniform(slice_key, (num, *shape))
@@ -95,11 +87,9 @@ class Place(NamedTuple):
 
 
 class Padded(NamedTuple):
-    """``size`` real rows, then rows of zeros; programs compile for the padded length only.
-
-    A block of a larger table has a ``place`` in it. ``weight`` is the weight of each row in the
-    likelihood (None: 1), ``error`` the known error variance of each measurement (None: none).
-    """
+    """``size`` real rows, then rows of zeros; programs compile for the padded length only. A block
+    of a larger table has a ``place`` in it. ``weight`` is the weight of each row in the likelihood
+    (None: 1), ``error`` the known error variance of each measurement (None: none)."""
 
     x: Float[Array, "N D"]
     y: Float[Array, "N O"]
@@ -129,14 +119,12 @@ class Standardizer(NamedTuple):
 
     @classmethod
     def fit(cls, values: np.ndarray) -> "Standardizer":
-        """Means and standard deviations of the columns."""
         low, high = values.min(axis=0), values.max(axis=0)
         with np.errstate(over="ignore"):
             return cls.of(low, high, values.mean(axis=0), values.std(axis=0))
 
     @classmethod
     def of(cls, low: Any, high: Any, mean: Any, deviation: Any) -> "Standardizer":
-        """From range, mean and deviation of each column."""
         # Constant columns are recognised by their range: in a long constant column, rounding makes
         # the deviation slightly larger than 0.
         negligible = 10 * np.finfo(low.dtype).eps * np.maximum(np.abs(low), np.abs(high))
@@ -151,7 +139,6 @@ class Standardizer(NamedTuple):
         return values * self.scale + self.mean
 
     def at(self, columns: Any) -> "Standardizer":
-        """That of some columns."""
         return Standardizer(self.mean[columns], self.scale[columns])
 
 
@@ -166,7 +153,6 @@ class Running(NamedTuple):
 
     @classmethod
     def of(cls, values: np.ndarray) -> "Running":
-        """Statistics of one block ``[N, C]``."""
         with np.errstate(over="ignore", invalid="ignore"):
             mean = values.mean(axis=0)
             squares = np.square(values - mean).sum(axis=0)
@@ -197,13 +183,9 @@ def padded_size(rows: int) -> int:
 
 
 def pad(
-    x: np.ndarray,
-    y: np.ndarray,
-    length: int,
-    dtype: str,
-    weight: np.ndarray | None = None,
-    error: np.ndarray | None = None,
-) -> Padded:
+    x: np.ndarray, y: np.ndarray, length: int, dtype: str,
+    weight: np.ndarray | None = None, error: np.ndarray | None = None,
+) -> Padded:  # fmt: skip
     """Standardised data with rows of zeros up to ``length``, still on the host."""
 
     def fill(values: Any) -> Any:

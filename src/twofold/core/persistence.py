@@ -37,7 +37,6 @@ UNFIT = TypeError, ValueError, LookupError, AttributeError, ArithmeticError
 
 
 def version_of(package: str, otherwise: str = "not installed") -> str:
-    """The installed version of a package."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -56,8 +55,6 @@ class OtherRunError(ValueError):
 
 
 class Stored(NamedTuple):
-    """The content of a file."""
-
     arrays: dict[str, np.ndarray]
     metadata: dict[str, Any]
 
@@ -95,10 +92,8 @@ def write(
 
 
 def read(path: FilePath, kind: str) -> Stored:
-    """The content of a file that ``write`` made with the same kind.
-
-    Raises ``FileFormatError`` for any other file: foreign, newer, edited or damaged.
-    """
+    """The content of a file that ``write`` made with the same kind. Raises ``FileFormatError`` for
+    any other file: foreign, newer, edited or damaged."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"expected a twofold {kind}, but there is no {path}")
@@ -144,11 +139,9 @@ def write_bytes(path: FilePath, *chunks: bytes | memoryview) -> None:
 
 @contextmanager
 def replace_file(path: FilePath) -> Iterator[Path]:
-    """A temporary path; the file written there replaces ``path`` atomically and durably.
-
-    A crash leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Symbolic links
-    are followed.
-    """
+    """A temporary path; the file written there replaces ``path`` atomically and durably. A crash
+    leaves the old file or the new one (and perhaps a ``.twofold-*.tmp``). Symbolic links are
+    followed."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: no directory {target.parent}; create it")
@@ -220,9 +213,7 @@ class WorkFile:
     """A file of arrays and metadata that belongs to one run."""
 
     def __init__(self, path: FilePath, kind: str, identity: Mapping[str, Any]):
-        self.path = Path(path)
-        self.kind = kind
-        self.identity = to_plain(identity)
+        self.path, self.kind, self.identity = Path(path), kind, to_plain(identity)
 
     def read(self) -> Stored | None:
         """The stored work, or None if there is no file; raises if it belongs to another run."""
@@ -246,7 +237,6 @@ class WorkFile:
             return None
 
     def write(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-        """Replace the file atomically."""
         write(self.path, self.kind, arrays, dict(metadata) | {"identity": self.identity})
 
     def check_writable(self) -> None:
@@ -264,11 +254,9 @@ class WorkFile:
 def claim_folder(
     folder: FilePath, file: str, identity: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise.
-
-    The folder's ``file`` holds the identity and further facts ``about`` the run; its content is
-    returned.
-    """
+    """Claim a new or empty folder for a run, or verify that it belongs to it; otherwise raise. The
+    folder's ``file`` holds the identity and further facts ``about`` the run; its content is
+    returned."""
     folder = Path(folder)
     path = folder / file
     if path.exists():
@@ -316,7 +304,7 @@ def device() -> str:
 
 
 def _checksum(head: bytes, body: bytes | memoryview, own_digits: str) -> str:
-    """SHA-256 of a file, given as header and numbers, without the digits of its checksum."""
+    """SHA-256 of a file, given as header and body, without the digits of its checksum."""
     digest = hashlib.sha256(head.replace(own_digits.encode(errors="replace"), b"", 1))
     digest.update(body)
     return digest.hexdigest()
@@ -335,9 +323,7 @@ def _read(file: BinaryIO, kind: str) -> Stored:
     try:
         document = dict(json.loads(json.loads(head[8:].decode())["__metadata__"]["twofold"]))
     except (KeyError, TypeError) as error:
-        raise FileFormatError(
-            "it was written by another program; give a file written by twofold"
-        ) from error
+        raise FileFormatError("it was written by another program; give a twofold file") from error
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"its header is not JSON ({error}); {RESTORE}") from error
     version, checksum = document.get("format_version"), str(document.get("checksum"))

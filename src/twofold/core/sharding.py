@@ -1,12 +1,11 @@
 """Batch axes over all devices: members of a fit, rows of a prediction, starts of a roll-out.
 
-Entries of a batch axis do not depend on each other, so every device runs the single-device program
-on its share, without communication. With one device, one entry, or a default device chosen by the
-user (``jax.default_device``), these functions do nothing.
+Entries of a batch axis are independent, so every device runs the single-device program on its
+share, without communication. With one device, one entry, or a default device chosen by the user
+(``jax.default_device``), these functions do nothing.
 
 With several processes (``jax.distributed``), the devices of all processes are used; every process
-runs the same script on the same data and gets the whole result. Compiled programs can be cached on
-disk.
+runs the same script on the same data and gets the whole result.
 """
 
 import inspect
@@ -27,11 +26,8 @@ WHOLE, SHARED = PartitionSpec(), PartitionSpec(AXIS)
 
 
 def enable_compile_cache(folder: str | Path | None = None) -> Path:
-    """Cache compiled programs on disk, so that the next process need not compile them.
-
-    The default folder is ``$JAX_COMPILATION_CACHE_DIR``, or ``~/.cache/twofold/jax`` if it is not
-    set.
-    """
+    """Cache compiled programs on disk for later processes; the default folder is
+    ``$JAX_COMPILATION_CACHE_DIR``, or else ``~/.cache/twofold/jax``."""
     chosen = folder or os.environ.get("JAX_COMPILATION_CACHE_DIR") or "~/.cache/twofold/jax"
     path = Path(chosen).expanduser()
     jax.config.update("jax_compilation_cache_dir", str(path))
@@ -58,10 +54,8 @@ def room(mesh: Mesh | None, entries: int) -> int:
 
 
 def spread(mesh: Mesh | None, tree: Any, times: int = 1) -> Any:
-    """Shard the leading axis of every leaf over the devices, each entry ``times`` times, padded.
-
-    Of a NumPy array, each device receives only its own share.
-    """
+    """Shard the leading axis of every leaf over the devices, each entry ``times`` times, padded. Of
+    a NumPy array, each device receives only its own share."""
 
     def put(leaf: Any) -> Any:
         if mesh is None:
@@ -162,13 +156,10 @@ def by_rows(
             fixed = tuple(given[name] for name in static)
             mesh = devices_for(len(given[rows[0]]))
             if mesh is None:
-                sharded = given | _draws_apart(given, draws or {})
-                return None, fixed, *(sharded[name] for name in arrays)
-            values = [
-                spread(mesh, given[name]) if name in rows else copied(mesh, given[name])
-                for name in arrays
-            ]
-            return mesh, fixed, *values
+                placed = given | _draws_apart(given, draws or {})
+            else:
+                placed = {n: (spread if n in rows else copied)(mesh, given[n]) for n in arrays}
+            return mesh, fixed, *(placed[name] for name in arrays)
 
         @wraps(function)
         def call(*arguments: Any) -> Any:

@@ -17,7 +17,7 @@ from twofold.uncertainty import metrics
 
 COLOURS = (figures.EPISTEMIC, figures.CHOSEN, figures.TRUTH, figures.ALEATORIC, figures.TOTAL)
 LINE_STYLES = ("-", "--", "-.", ":")
-# Colour and line style together stay apart in print and for 20 names.
+# Twenty combinations of colour and line style, distinguishable in print too.
 LOOKS: list[Any] = [
     {"color": COLOURS[i % 5], "linestyle": LINE_STYLES[i % 4], "linewidth": 1.5} for i in range(20)
 ]
@@ -26,19 +26,18 @@ INTERVAL = 0.9
 
 
 class Accuracy(NamedTuple):
-    """Root mean squared error of each output ``[O]``, and nats per row, all outputs together."""
+    """RMSE of each output ``[O]``, and the joint log-likelihood per row (nats)."""
 
     rmse: np.ndarray
     log_likelihood: float
 
     @property
     def cells(self) -> list[str]:
-        """Both as text."""
         return [f"{self.log_likelihood:.3f}".replace("nan", "—"), *map(format_number, self.rmse)]
 
 
 class Scores(NamedTuple):
-    """One output of one model at N test points; ``unit`` is that of y and of its CRPS."""
+    """Scores of one output at N test points; ``unit`` is the unit of y, and so of its CRPS."""
 
     pit: np.ndarray
     crps: np.ndarray
@@ -47,18 +46,17 @@ class Scores(NamedTuple):
 
     @property
     def covered(self) -> float:
-        """The share of points inside their 90 % interval."""
+        """Share of points inside their 90 % interval."""
         return float(metrics.coverage(self.pit, np.array([INTERVAL]))[0])
 
     @property
     def calibration_errors(self) -> tuple[float, float]:
-        """The mean error of the coverage, and that of a perfectly calibrated model, by chance."""
+        """Mean coverage error, and the one expected by chance from a perfectly calibrated model."""
         chance = metrics.chance_calibration_error(self.pit.size)
         return float(metrics.calibration_error(self.pit)), float(chance)
 
     @property
     def summary(self) -> str:
-        """The mean scores as text."""
         error, chance = (100 * error for error in self.calibration_errors)
         return (
             f"CRPS {np.mean(self.crps):.3g}{self.unit and ' ' + self.unit} · "
@@ -68,29 +66,26 @@ class Scores(NamedTuple):
 
     @property
     def cells(self) -> list[str]:
-        """Coverage and its error, what chance makes of that, and CRPS, as text."""
+        """Coverage, its error, the error expected by chance, and the CRPS, as text."""
         errors = (f"{100 * error:.1f}" for error in self.calibration_errors)
         return [f"{100 * self.covered:.1f} %", *errors, format_number(float(self.crps.mean()))]
 
 
 def compute_log_densities(about: Subject) -> np.ndarray:
-    """``log p(y | x)`` at each of the rows that scores are computed from."""
+    """``log p(y | x)`` at each test row."""
     y = about.test.y[:, 0] if about.model.y_ndim_ == 1 else about.test.y
     return about.model.log_likelihood(about.test.x, y, about.test.error.reshape(y.shape))
 
 
 def compare_models(about: Subject, mean: np.ndarray, densities: np.ndarray) -> dict[str, Accuracy]:
-    """The model, with its means and log densities at the test rows, and two plain ones."""
+    """Accuracy of the model, from its means and log densities at test rows, and of baselines."""
     own = Accuracy(np.asarray(metrics.rmse(about.test.y, mean)), float(densities.mean()))
-    return {
-        "this model": own,
-        "linear regression": _score_plain(about, len(about.inputs)),
-        "constant": _score_plain(about, 0),
-    }
+    linear = _score_baseline(about, len(about.inputs))
+    return {"this model": own, "linear regression": linear, "constant": _score_baseline(about, 0)}
 
 
 def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
-    """Scores of each output, at some of the test rows."""
+    """Scores of each output, at a sample of the test rows."""
     rows = pick_rows(len(about.test.x))
     x, y = about.test.x[rows], about.test.y[rows]
     samples = draw_measurements(about.model, x, about.test.error[rows])
@@ -100,19 +95,19 @@ def compute_scores(about: Subject, densities: np.ndarray) -> dict[str, Scores]:
 
 
 def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
-    """Coverage curves and PIT histograms, with the mean scores of each name in the legend.
+    """Coverage curves and PIT histograms, with the mean scores of each model in the legend.
 
-    Grey bands hold 95 % of what a perfectly calibrated model would show, at each level or bin by
-    itself. All names need the same number of points, and far more samples than ``bins`` behind
-    their PIT values.
+    Grey bands contain 95 % of the results of a perfectly calibrated model, pointwise for each level
+    or bin. All models need the same number of points, and PIT values from far more samples than
+    ``bins``.
     """
     sizes = {name: score.pit.size for name, score in scores.items()}
     if not 1 <= len(sizes) <= len(LOOKS):
-        raise ValueError(f"expected 1 to {len(LOOKS)} names, got {len(sizes)}; split the figure")
+        raise ValueError(f"expected 1 to {len(LOOKS)} models, got {len(sizes)}; split the figure")
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            f"expected the same number of points for every name, got {sizes}; the bands hold for "
-            "one number only, so draw a figure for each"
+            f"expected the same number of points for every model, got {sizes}; the bands depend on "
+            "that number, so draw a figure for each"
         )
     with style():
         figure = Figure(figsize=(9, 4.4 + 0.2 * len(scores)), layout="constrained")
@@ -127,7 +122,7 @@ def draw_calibration(scores: Mapping[str, Scores], bins: int = 20) -> Figure:
 def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
     """Observed against nominal coverage of central intervals; below the diagonal: overconfident."""
     low, high = metrics.share_band(GRID, next(iter(scores.values())).pit.size)
-    label = "perfect calibration with 95 % band, for each level or bin by itself"
+    label = "perfect calibration with pointwise 95 % band"
     fill_band(axes, 100 * GRID, 100 * low, 100 * high, figures.DATA, 0.3, label)
     axes.plot([0, 100], [0, 100], color=figures.DATA, linewidth=1)
     for (name, score), look in zip(scores.items(), LOOKS, strict=False):
@@ -142,7 +137,7 @@ def plot_coverage(axes: Axes, scores: Mapping[str, Scores]) -> Axes:
 
 
 def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
-    """Where measurements fall in their predictive distributions; a flat line is right."""
+    """Where measurements fall in their predictive distributions; ideally uniform."""
     points = next(iter(scores.values())).pit.size
     low, high = metrics.share_band(np.array([1.0 / bins]), points)
     axes.axhspan(bins * low[0], bins * high[0], color=figures.DATA, alpha=0.3, linewidth=0)
@@ -158,8 +153,8 @@ def plot_pit(axes: Axes, scores: Mapping[str, Scores], bins: int = 20) -> Axes:
     return axes
 
 
-def _score_plain(about: Subject, columns: int) -> Accuracy:
-    """A linear model of the first columns; without spare rows its noise is not known."""
+def _score_baseline(about: Subject, columns: int) -> Accuracy:
+    """A linear model of the first columns; without enough rows its noise is unknown."""
     x, y, test = about.data.x[:, :columns], about.data.y, about.test
     linear = LinearGaussian.fit(x, y)
     mean = linear.predict(test.x[:, :columns])

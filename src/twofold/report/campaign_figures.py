@@ -1,4 +1,4 @@
-"""Figures of a campaign: what is left to learn, the measurements, and where to measure next."""
+"""Figures of a campaign: the remaining uncertainty, the results, and where to measure next."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -11,37 +11,30 @@ from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from twofold.active import expected_information
 from twofold.active.choice import SMALL_SHARE
-from twofold.campaign.inputs import Categorical, Continuous, Input, Integer, Point
+from twofold.campaign.inputs import Categorical, Input, Integer, Point
 from twofold.campaign.space import Space
 from twofold.estimators.regressor import BNNLVRegressor
 from twofold.report import figures
 from twofold.report.course import Course
-from twofold.report.figures import (
-    fill_band,
-    place_labels,
-    place_legend_below,
-    plot_rug,
-    shorten_label,
-    shorten_labels,
-)
+from twofold.report.figures import fill_band, place_legend_below, shorten_label
 from twofold.report.model_data import compute_quantiles
 
 MOST_INPUTS, MOST_CELLS, WIDEST, NARROWEST, LINE, MOST_NUMBERED = 5, 1800, 30, 12, 60, 12
 JITTER, PALE = 0.18, 0.4
-ROOM = 0.03  # at either end of an axis, of the range of its input
+ROOM = 0.03  # margin at either end of an axis, as a fraction of the range of its input
 BOX = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 0.8}
 
 
 class PlainLog(LogFormatter):
-    """Ticks of a logarithmic axis as plain numbers, 0.1 instead of a power of ten."""
+    """Tick labels of a logarithmic axis as decimal numbers instead of powers of ten."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
 class Map(NamedTuple):
-    """Expected information of a measurement (nats, ``[H, W]``) over values of a second and a
-    first input; of one input alone ``[1, W]``."""
+    """Expected information of a measurement (nats, ``[H, W]``) over the values of a second and a
+    first input; ``[1, W]`` for a single input."""
 
     first: np.ndarray
     second: np.ndarray
@@ -49,7 +42,7 @@ class Map(NamedTuple):
 
 
 def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
-    """The curve of ``Campaign.status()``: the part of the variance that more data could remove."""
+    """The curve of ``Campaign.status()``: the share of the variance that more data could remove."""
     counts = [row["measurements"] for row in curve]
     shares = [100.0 * row["epistemic_share"] for row in curve]
     stop = 100.0 * SMALL_SHARE
@@ -63,7 +56,7 @@ def plot_remaining_share(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Ax
 
 
 def plot_remaining_nats(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axes:
-    """The same curve as the information that one more measurement would give."""
+    """The same curve in nats: the mean information of one more measurement."""
     counts = [row["measurements"] for row in curve]
     nats = [row["epistemic_nats"] for row in curve]
     axes.plot(counts, nats, "o-", color=figures.EPISTEMIC, clip_on=False)
@@ -72,7 +65,7 @@ def plot_remaining_nats(axes: Axes, curve: Sequence[Mapping[str, float]]) -> Axe
 
 
 def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
-    """Values of one output in the order they came, with the highest and lowest so far."""
+    """Values of one output in the order of measurement, with the highest and lowest so far."""
     numbers = np.arange(1, len(values) + 1)
     look: Any = {"color": figures.DATA, "rasterized": len(values) > figures.MOST_VECTORS}
     axes.plot(numbers, values, "o", markersize=3, label="measured", **look)
@@ -85,14 +78,13 @@ def plot_results(axes: Axes, values: np.ndarray, name: str) -> Axes:
 
 
 def find_positions(space: Space, points: Sequence[Point]) -> np.ndarray:
-    """Points as numbers ``[N, D]``, words by their place in the list of choices."""
+    """Points as numbers ``[N, D]``; categories by their index."""
     rows = [[_find_position(one, point[one.name]) for one in space.inputs] for point in points]
     return np.array(rows, float).reshape(len(points), len(space.inputs))
 
 
 def choose_anchor(course: Course) -> Point:
-    """Where the inputs that a map does not show are held: at the most informative proposal,
-    else at the medians of what was measured."""
+    """Where maps hold the other inputs: the best proposal, or the medians of measured points."""
     if course.next is not None:
         return course.next.point
     order = find_positions(course.space, course.points).argsort(axis=0, kind="stable")
@@ -105,8 +97,7 @@ def choose_anchor(course: Course) -> Point:
 def compute_maps(
     model: BNNLVRegressor, space: Space, at: Point, pairs: Sequence[tuple[str, ...]]
 ) -> list[Map]:
-    """A map for each pair of inputs (or a line for a single one), the others held at a point; blank
-    where constraints allow no measurement."""
+    """A map for each pair of inputs, or a line; NaN where constraints are violated."""
     side = int(np.clip(np.sqrt(MOST_CELLS / len(pairs)), NARROWEST, WIDEST))
     side = LINE if len(space.inputs) == 1 else side
     grids = {one.name: _make_grid(one, side) for one in space.inputs}
@@ -129,8 +120,7 @@ def compute_maps(
 
 
 def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, np.ndarray]:
-    """Quantiles ``[G, O, Q]`` along each of the first inputs, the others held at a point; blank
-    where constraints allow no measurement."""
+    """Quantiles ``[G, O, Q]`` along the first inputs; NaN where constraints are violated."""
     grids = {one.name: _make_grid(one, LINE) for one in space.inputs[:MOST_INPUTS]}
     points = [at | {name: value} for name, grid in grids.items() for value in grid]
     quantiles = compute_quantiles(model, space.encode(points))
@@ -140,8 +130,7 @@ def compute_slices(model: BNNLVRegressor, space: Space, at: Point) -> dict[str, 
 
 
 def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, output: int) -> Axes:
-    """Predicted quantiles ``[G, Q]`` of an output along one input; with the measurements where
-    there is no other input."""
+    """Predicted quantiles ``[G, Q]`` along one input; with measurements if it is the only one."""
     column = course.space.names.index(name)
     one = course.space.inputs[column]
     grid = np.array([_find_position(one, value) for value in _make_grid(one, LINE)])
@@ -154,12 +143,12 @@ def plot_slice(axes: Axes, course: Course, name: str, quantiles: np.ndarray, out
         look: Any = {"markersize": 3.5, "marker": "o", "color": figures.POINTS}
         look["rasterized"] = len(x) > figures.MOST_VECTORS
         places = np.stack([x, course.values[:, output]], axis=1)
-        come = np.isfinite(places[:, 1])
-        names = np.array(name_measured(course))[come].tolist()
-        _plot_points(axes, places[come], np.ones(come.sum(), bool), "measured", names, **look)
+        known = np.isfinite(places[:, 1])
+        names = np.array(name_measured(course))[known].tolist()
+        _plot_points(axes, places[known], np.ones(known.sum(), bool), "measured", names, **look)
     _set_scale(axes, one, "x")
     if not alone and not isinstance(one, Categorical) and len(x):
-        plot_rug(axes, x)
+        figures.plot_rug(axes, x)
     axes.set(title="", ylabel=shorten_label(course.outputs[output]))
     return place_legend_below(axes)
 
@@ -168,11 +157,9 @@ def plot_map(
     axes: Axes, course: Course, pair: tuple[str, str], known: Map | None,
     at: Point | None = None, most: float | None = None,
 ) -> Axes:  # fmt: skip
-    """Measured points and open proposals over two inputs, and behind them the epistemic part.
-
-    ``at`` is where the map holds the other inputs: points with another word there are drawn pale.
-    ``most`` is the end of the colours, so that several maps can share them.
-    """
+    """Measured points and open proposals over two inputs, on top of the epistemic part. ``at`` is
+    the point at which the other inputs are held: points of other categories are pale. ``most`` is
+    the upper end of the colour scale, which several maps can share."""
     columns = [course.space.names.index(name) for name in pair]
     inputs = [course.space.inputs[column] for column in columns]
     if known is not None:
@@ -181,7 +168,7 @@ def plot_map(
         axes.figure.colorbar(shown, ax=axes, **bar)
     places = find_positions(course.space, course.points)[:, columns]
     for one, place in zip(inputs, places.T, strict=True):
-        if isinstance(one, Categorical):  # A little apart, so that all are seen.
+        if isinstance(one, Categorical):  # jitter against overlap
             place += np.random.default_rng(0).uniform(-JITTER, JITTER, len(place))
     proposed = [proposal.point for proposal in course.proposals]
     words = list_hidden_words(course.space, pair)
@@ -199,7 +186,7 @@ def plot_map(
 
 
 def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
-    """The same for a campaign with one input: the epistemic part along it."""
+    """The equivalent of ``plot_map`` for a single input."""
     (one,) = course.space.inputs
     places = find_positions(course.space, [proposal.point for proposal in course.proposals])[:, 0]
     heights = np.zeros(len(places))
@@ -216,7 +203,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0) - 0.08 * (high - low), high + 0.08 * (high - low))
     if course.points:
-        plot_rug(axes, find_positions(course.space, course.points)[:, 0])
+        figures.plot_rug(axes, find_positions(course.space, course.points)[:, 0])
         axes.plot([], [], "|", color=figures.POINTS, label="measured")
     place_legend_below(axes)
     _number_proposals(axes, course, spots)
@@ -224,7 +211,7 @@ def plot_line(axes: Axes, course: Course, known: Map | None) -> Axes:
 
 
 def list_hidden_words(space: Space, pair: tuple[str, ...]) -> list[str]:
-    """Inputs with words for values that a map of a pair does not show."""
+    """Categorical inputs that a map of a pair does not show."""
     return [i.name for i in space.inputs if isinstance(i, Categorical) and i.name not in pair]
 
 
@@ -234,11 +221,11 @@ def _find_alike(points: Sequence[Point], at: Point | None, names: list[str]) -> 
 
 
 def _draw_map(axes: Axes, inputs: list[Input], known: Map, most: float | None) -> ScalarMappable:
-    """Colours of a map; a browser makes them smooth where both inputs are numbers."""
+    """Draw the colours of a map; browsers interpolate them if both inputs are numeric."""
     look: Any = {"cmap": "cividis", "vmin": 0.0, "vmax": most}
     if any(isinstance(one, Categorical) for one in inputs):
         return axes.pcolormesh(*known, shading="nearest", rasterized=True, **look)
-    # Each value has the middle of its cell; grids are even on the scale of their axis.
+    # Values belong to cell centres; grids are even on the scale of their axis.
     low, high = ROOM / (1.0 + 2.0 * ROOM), (1.0 + ROOM) / (1.0 + 2.0 * ROOM)
     halves = [0.5 * (high - low) / max(1, cells - 1) for cells in known.nats.shape[::-1]]
     look["extent"] = [end for half in halves for end in (low - half, high + half)]
@@ -247,19 +234,19 @@ def _draw_map(axes: Axes, inputs: list[Input], known: Map, most: float | None) -
 
 
 def name_measured(course: Course) -> list[str]:
-    """Names of the measurements for the page's tips."""
+    """Names of the measurements in the tips of the page."""
     return [f"m{number}" for number in course.numbers or range(1, len(course.points) + 1)]
 
 
 def name_proposed(course: Course) -> list[str]:
-    """Names of the open proposals for the page's tips."""
+    """Names of the open proposals in the tips of the page."""
     return [f"p{proposal.number}" for proposal in course.proposals]
 
 
 def _plot_points(
     axes: Axes, places: np.ndarray, near: np.ndarray, label: str, names: list[str], **look: Any
 ) -> None:
-    """Points at ``places [P, 2]`` with the names of their tips; those not near are pale."""
+    """Draw points at ``places [P, 2]`` with the names of their tips, those not ``near`` pale."""
     for which, alpha in ((near, 1.0), (~near, PALE)):
         if not which.any():
             continue
@@ -272,23 +259,23 @@ def _plot_points(
 def _plot_proposals(axes: Axes, course: Course, places: np.ndarray, near: np.ndarray) -> None:
     look: Any = {"marker": "^", "color": figures.CHOSEN, "markersize": 8, "clip_on": False}
     look |= {"markeredgecolor": "white", "zorder": 6}
-    _plot_points(axes, places, near, "proposed, with its number", name_proposed(course), **look)
+    _plot_points(axes, places, near, "proposed (numbered)", name_proposed(course), **look)
 
 
 def _number_proposals(axes: Axes, course: Course, places: np.ndarray) -> None:
-    """Numbers of the first proposals, where there is room; limits must be set."""
+    """Write the numbers of the first proposals where there is room; set the limits first."""
     texts = [str(proposal.number) for proposal in course.proposals][:MOST_NUMBERED]
     look: Any = {"fontsize": 9, "fontweight": "bold", "bbox": BOX, "zorder": 5}
-    place_labels(axes, places[:MOST_NUMBERED], texts, **look)
+    figures.place_labels(axes, places[:MOST_NUMBERED], texts, **look)
 
 
 def _set_scale(axes: Axes, one: Input, axis: str) -> None:
-    """Range, ticks and name of an input on one of the axes."""
+    """Set the range, ticks and label of an axis (``"x"`` or ``"y"``) for an input."""
     axis_of = axes.xaxis if axis == "x" else axes.yaxis
     if isinstance(one, Categorical):
         bounds = -0.5, len(one.choices) - 0.5
-        axis_of.set_ticks(range(len(one.choices)), shorten_labels(one.choices))
-    elif _is_log(one):
+        axis_of.set_ticks(range(len(one.choices)), figures.shorten_labels(one.choices))
+    elif getattr(one, "log", False):
         bounds = one.low * (one.low / one.high) ** ROOM, one.high * (one.high / one.low) ** ROOM
         axes.set(**{f"{axis}scale": "log"})
         axis_of.set_major_formatter(PlainLog())
@@ -299,14 +286,10 @@ def _set_scale(axes: Axes, one: Input, axis: str) -> None:
     axes.set(**{f"{axis}lim": bounds, f"{axis}label": shorten_label(one.name)})
 
 
-def _is_log(one: Input) -> bool:
-    return isinstance(one, Continuous) and one.log
-
-
 def _make_grid(one: Input, side: int) -> Sequence[float | int | str]:
     if isinstance(one, Categorical):
         return one.choices
-    grid = (np.geomspace if _is_log(one) else np.linspace)(one.low, one.high, side)
+    grid = (np.geomspace if getattr(one, "log", False) else np.linspace)(one.low, one.high, side)
     grid = np.unique(np.round(grid)).astype(int) if isinstance(one, Integer) else grid
     return grid.tolist()
 
@@ -316,7 +299,7 @@ def _find_position(one: Input, value: float | int | str) -> float:
 
 
 def _count_measurements(axes: Axes, counts: Sequence[float] | np.ndarray, label: str) -> Axes:
-    """Ticks at whole numbers of measurements, and room around a lone one."""
+    """Put ticks at whole numbers of measurements, and margins around a single one."""
     axes.set_xlabel(label)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
     if len(counts) == 1:

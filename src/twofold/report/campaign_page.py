@@ -1,4 +1,4 @@
-"""The page of a campaign or of active learning: whether to stop, where to measure, the results."""
+"""The page of a campaign: whether to stop, where to measure, and the results."""
 
 from collections.abc import Sequence
 from itertools import combinations, product
@@ -21,19 +21,16 @@ MOST_OPEN, MOST_SHOWN, MOST_SLICES, LATEST, MOST_REASONS = 50, 6, 12, 20, 3
 def write_campaign_page(
     path: str | Path, campaign: Campaign | Course, title: str = "Measurement campaign"
 ) -> Path:
-    """Write the page of a campaign, or of any course of measurements (then with its own title),
-    one self-contained HTML file.
-
-    Nothing is fitted, and the campaign is not changed: the map is that of the model which chose
-    the last proposals.
-    """
+    """Write the page of a campaign, or of any course of measurements (then with its own title), one
+    self-contained HTML file. Nothing is fitted and the campaign is not changed: the map is from the
+    model that chose the last proposals."""
     course = campaign if isinstance(campaign, Course) else make_course(campaign, title)
     content = describe_figures(course) | describe_tables(course)
     return write_page(path, "campaign.html", course.title, **content)
 
 
 def describe_figures(course: Course) -> dict[str, Any]:
-    """The figures of the page, drawn when it is rendered; maps are computed here."""
+    """The figures of the page; maps are computed here, but drawn when the page is rendered."""
     words = "Values of {} over time, highest and lowest so far."
     results = [
         make_picture(words.format(name), "", figures.plot_results, values, name)
@@ -51,7 +48,7 @@ def describe_figures(course: Course) -> dict[str, Any]:
 
 
 def describe_tables(course: Course) -> dict[str, Any]:
-    """The rest of the page."""
+    """The content of the page without figures."""
     return {
         "course": course,
         "reasons": _list_reasons(course),
@@ -64,7 +61,7 @@ def describe_tables(course: Course) -> dict[str, Any]:
 
 
 def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
-    """What was left to learn over the number of measurements, once there is more than one model."""
+    """The remaining uncertainty over the number of measurements, after at least two model fits."""
     if len(curve) < 2:
         return []
     share = f"{curve[-1]['epistemic_share']:.0%} at the end"
@@ -77,7 +74,7 @@ def _draw_curves(curve: list[dict[str, float]]) -> list[Picture]:
 
 
 def _map_inputs(course: Course, at: Point | None) -> Chooser:
-    """A map for each pair of inputs, or a line along a single one, the others held at a point."""
+    """A map for each pair of inputs (a line for a single one); other inputs are held at a point."""
     space, names = course.space, course.space.names[: figures.MOST_INPUTS]
     pairs: list[tuple[str, ...]] = list(combinations(names, 2)) or [(names[0],)]
     maps: Sequence[figures.Map | None] = [None] * len(pairs)
@@ -97,7 +94,7 @@ def _map_inputs(course: Course, at: Point | None) -> Chooser:
 
 
 def _slice(course: Course, model: Any, at: Point) -> Chooser:
-    """Predictions along each input, the others held at a point."""
+    """Predictions along each input, with the others held at a point."""
     every = figures.compute_slices(model, course.space, at)
     names = list(every)[: max(1, MOST_SLICES // len(course.outputs))]
     blocks, alone = {}, len(course.space.names) == 1
@@ -111,7 +108,7 @@ def _slice(course: Course, model: Any, at: Point) -> Chooser:
 
 
 def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) -> str:
-    """Inputs that a map does not show, with the values they are held at."""
+    """Caption with the values at which a map holds the other inputs."""
     hidden = [one for one in course.space.inputs if one.name not in pair]
     if at is None or not hidden:
         return ""
@@ -119,13 +116,12 @@ def _describe_anchor(course: Course, pair: tuple[str, ...], at: Point | None) ->
     where = "typical values" if course.next is None else f"as in proposal {course.next.number}"
     words = " or ".join(figures.list_hidden_words(course.space, pair))
     pale = words and f" Pale points have another {words}."
-    blank = " It is blank where constraints allow nothing." if course.space.constraints else ""
+    blank = " Blank areas violate the constraints." if course.space.constraints else ""
     return f"At {held} ({where}).{blank}{pale if len(pair) > 1 else ''}"
 
 
 def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
-    """Points, their expected information, and the parts of the uncertainty; the reason, where no
-    model has chosen."""
+    """Points with expected information and uncertainty, or, without a model, with the reason."""
     is_split = any(proposal.split for proposal in proposals)
     parts = [(output, part) for output in course.outputs for part in PARTS[1:]] if is_split else []
     several = len(course.outputs) > 1
@@ -137,12 +133,12 @@ def _list_proposals(course: Course, proposals: Sequence[Proposal]) -> Rows:
         nats = [format_number(one.split.get(NATS, np.nan))] if is_split else [one.reason]
         cells = *_list_values(course, one.point), *nats, *map(format_number, deviations)
         rows.append([str(one.number), *cells])
-    why = "expected information (nats)" if is_split else "why"
+    why = "expected information (nats)" if is_split else "reason"
     return ["proposal", *course.space.names, why, *headings], rows
 
 
 def _list_reasons(course: Course) -> list[tuple[str, ...]]:
-    """Outputs with both deviations at the most informative proposal, where they are known."""
+    """Outputs with both standard deviations at the most informative proposal, if known."""
     known = course.next.split.get("standard_deviation") if course.next else None
     if not known:
         return []
@@ -151,7 +147,7 @@ def _list_reasons(course: Course) -> list[tuple[str, ...]]:
 
 
 def _list_tips(course: Course) -> dict[str, str]:
-    """What the page shows beside points, by the names that they have in figures."""
+    """Texts that the page shows beside points, by the names of the points in figures."""
     if len(course.points) > MOST_VECTORS:
         return {}
     titles = [f"proposal {one.number}: {one.reason}" for one in course.proposals]

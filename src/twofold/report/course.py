@@ -12,12 +12,12 @@ from twofold.estimators.regressor import BNNLVRegressor
 
 
 class Course(NamedTuple):
-    """Points measured in order, with values ``[N, O]`` (NaN where one has not come), what is
-    proposed, what each model found to be left to learn, and the last model, if available.
+    """Points in the order of measurement with their values ``[N, O]`` (NaN if missing), open
+    proposals, the remaining uncertainty after each model fit, and the last model, if available.
 
-    Rows of ``curve`` hold ``measurements``, ``epistemic_share`` and ``epistemic_nats``. The model's
-    rows are ``space.encode``'s. ``numbers`` are those of the measurements, where they are not
-    counted through.
+    Rows of ``curve`` hold ``measurements``, ``epistemic_share`` and ``epistemic_nats``. Inputs of
+    the model are rows of ``space.encode``. ``numbers`` are the measurement numbers, if they are not
+    consecutive.
     """
 
     title: str
@@ -34,13 +34,12 @@ class Course(NamedTuple):
 
     @property
     def next(self) -> Proposal | None:
-        """The most informative open proposal, by the model that chose it; else the first one."""
-        every = self.proposals
-        return max(every, key=lambda one: one.split.get(NATS, 0.0)) if every else None
+        """The most informative open proposal; without a model, the first one."""
+        return max(self.proposals, key=lambda one: one.split.get(NATS, 0.0), default=None)
 
     @property
     def complete(self) -> int:
-        """How many measurements have every output."""
+        """Number of measurements with all outputs."""
         return int(np.isfinite(self.values).all(axis=1).sum())
 
 
@@ -48,7 +47,7 @@ def make_course(campaign: Campaign, title: str = "Measurement campaign") -> Cour
     """The current state of a campaign; nothing is fitted or written."""
     status, rows, outputs = campaign.status(), campaign.export(), campaign.outputs
     points = [{name: row[name] for name in campaign.space.names} for row in rows]
-    # An output that has not come is None, which is NaN as a number.
+    # Missing outputs are None, which becomes NaN.
     values = np.array([[row[name] for name in outputs] for row in rows], float)
     return Course(
         title, campaign.space, outputs, points, values.reshape(len(rows), len(outputs)),

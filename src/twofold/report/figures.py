@@ -1,5 +1,5 @@
-"""The plotting style, colour-blind-safe (Okabe and Ito), and plots of a model's predictions as
-functions that draw on matplotlib axes."""
+"""The plotting style, colour-blind-safe (Okabe and Ito), and functions that plot a model's
+predictions on matplotlib axes."""
 
 import json
 import re
@@ -12,7 +12,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import LayoutEngine
 from matplotlib.lines import Line2D
@@ -30,16 +29,16 @@ SETTINGS: dict[Any, Any] = {
 }  # fmt: skip
 MOST_VECTORS, MOST_INTERVALS, MOST_TICKS, MOST_BARS = 2000, 60, 100, 40
 LONGEST_LABEL, LONGEST_NAME = 34, 22
-SPOT = 5.0  # pixels around a point that no label covers
-BESIDE = 9  # of a label, points from its place
+SPOT = 5.0  # pixels around a point that labels keep free
+BESIDE = 9  # points between a label and its place
 BAND = "#56B4E9"
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
-# In inches: small, one panel a figure, so that its text can be read on a phone.
+# Inches; one small panel per figure, so that its text is readable on a phone.
 PANEL = 4.6, 3.4
-# Margins of a panel, and what a title, a row of a legend and a letter of a tick's label need.
+# Margins of a panel, and the space for a title, a row of a legend and a letter of a tick label.
 TOP, RIGHT, BOTTOM, FOOT, LEFT = 0.1, 0.12, 0.45, 0.05, 0.42
 TITLE, LEGEND_ROW, LETTER, COLOUR_BAR, LEGEND_COLUMN = 0.2, 0.19, 0.085, 0.6, 1.75
-MARKUP = re.compile(r"\\\w+|[${}^\\]")  # of numbers as mathematics
+MARKUP = re.compile(r"\\\w+|[${}^\\]")  # mathtext commands in tick labels
 
 
 def style() -> AbstractContextManager:
@@ -51,8 +50,8 @@ def draw_panel(
     plot: Callable[..., Any], *arguments: Any, size: tuple[float, float] = PANEL,
     rug: np.ndarray | None = None, **labels: Any,
 ) -> Figure:  # fmt: skip
-    """A figure of one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``, and ticks at
-    the foot where data lie (``rug``)."""
+    """A figure with one panel: ``plot(axes, *arguments)``, then ``axes.set(**labels)``, and a
+    ``rug`` of data values at the bottom."""
     with style():
         figure = Figure(figsize=size, layout=Margins())
         axes = figure.subplots()
@@ -64,14 +63,13 @@ def draw_panel(
 
 
 class Margins(LayoutEngine):
-    """Room around the axes of a panel for its labels, title, legend and colour bar, by rule: to
-    measure text would take longer than to draw it. Powers of ten of the ticks move to the labels of
-    the axes: in the corner they would lie over the title."""
+    """Margins for the labels, title, legend and colour bar of a panel, by rule: measuring text
+    would take longer than drawing it. Powers of ten of the ticks move from the corner, where they
+    would cover the title, to the axis labels."""
 
     _adjust_compatible = _colorbar_gridspec = True
 
     def execute(self, fig: Any) -> None:
-        """Set the margins of the figure."""
         axes, (width, height) = fig.axes[0], fig.get_size_inches()
         formatter = axes.yaxis.get_major_formatter()
         ticks = [MARKUP.sub("", label) for label in formatter.format_ticks(axes.get_yticks())]
@@ -83,35 +81,29 @@ class Margins(LayoutEngine):
         bottom = BOTTOM + LEGEND_ROW * rows + FOOT
         fig.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
         for axis in (axis for one in fig.axes for axis in (one.xaxis, one.yaxis)):
-            name_offset(axis)
-
-
-def name_offset(axis: Axis) -> None:
-    """Say a power of ten (or a sum) that tick labels leave out in the label of the axis."""
-    formatter = axis.get_major_formatter()
-    formatter.format_ticks(list(axis.get_majorticklocs()))
-    offset = formatter.get_offset()
-    if offset and axis.offsetText.get_visible():
-        sign = "" if offset[0] in "+-−" else "× "
-        axis.set_label_text(f"{axis.get_label_text()} ({sign}{offset})")
-        axis.offsetText.set_visible(False)
+            formatter = axis.get_major_formatter()
+            formatter.format_ticks(list(axis.get_majorticklocs()))
+            offset = formatter.get_offset()
+            if offset and axis.offsetText.get_visible():
+                sign = "" if offset[0] in "+-−" else "× "
+                axis.set_label_text(f"{axis.get_label_text()} ({sign}{offset})")
+                axis.offsetText.set_visible(False)
 
 
 def add_tips(artist: Artist, tips: Sequence[str]) -> None:
-    """Let the page show a text beside each point of a line of markers without gaps."""
+    """Add a text for the page to show beside each point of a line of markers without gaps."""
     artist.set_gid(json.dumps(["tips", *tips]))
 
 
 def shorten_label(name: str, longest: int = LONGEST_LABEL) -> str:
-    """A name as text of a figure: one line, not too long, and never read as mathematics."""
+    """A name as a label: on one line, shortened, and never interpreted as mathtext."""
     line = " ".join(name.split()) or "(no name)"
     short = line if len(line) <= longest else line[: longest - 1] + "…"
     return short.replace("$", r"\$")
 
 
 def shorten_labels(names: Sequence[str], longest: int = LONGEST_LABEL) -> list[str]:
-    """Names as ``shorten_label`` has them; those that would look the same lose what they begin
-    with in common."""
+    """``shorten_label`` of each name; labels that would be equal lose their common beginning."""
     short = [shorten_label(name, longest) for name in names]
     found = []
     for name, label in zip(names, short, strict=True):
@@ -130,14 +122,14 @@ def spread_evenly(rows: int, most: int) -> np.ndarray:
 
 
 def count_columns(axes: Axes) -> int:
-    """The columns of a legend under the axes, as many as there is room for."""
+    """The number of legend columns that fit below the axes."""
     figure, place = cast(Figure, axes.figure), axes.get_subplotspec()
     panels = 1 if place is None else place.get_gridspec().ncols
     return max(1, int(figure.get_size_inches()[0] / panels / LEGEND_COLUMN))
 
 
 def place_legend_below(axes: Axes) -> Axes:
-    """A legend under the axis and its label, where it covers nothing."""
+    """Put the legend below the axis and its label."""
     below = ScaledTranslation(0.0, -BOTTOM, axes.figure.dpi_scale_trans)
     axes.legend(
         loc="upper center", ncols=count_columns(axes), bbox_to_anchor=(0.5, 0.0), borderaxespad=0.0,
@@ -149,9 +141,9 @@ def place_legend_below(axes: Axes) -> Axes:
 def place_labels(
     axes: Axes, places: Any, texts: Sequence[str], beside: float = BESIDE, **look: Any
 ) -> None:
-    """Write a text beside each place ``(x, y)``, so many points away, where it covers neither
-    another text, a place nor the number of a tick, and no line if that can be; leave out those for
-    which there is no room. Call it when the limits of the axes are known."""
+    """Write a text next to each place ``(x, y)``, at a distance of ``beside`` points, where it
+    covers no other text, place or tick label, and if possible no line; texts without room are left
+    out. Set the limits of the axes first."""
     figure: Any = axes.figure
     if engine := figure.get_layout_engine():
         engine.execute(figure)
@@ -171,7 +163,7 @@ def place_labels(
                 ha="left" if right > 0 else "right", va="bottom" if up > 0 else "top",
                 annotation_clip=False, **look,
             )  # fmt: skip
-            # A page has a font of its own, which may be wider.
+            # The font of the page may be wider.
             box = label.get_window_extent().expanded(1.25, 1.3)
             inside = all(figure.bbox.contains(*corner) for corner in box.get_points())
             crossed = any(line.intersects_bbox(box, filled=False) for line in avoided)
@@ -184,7 +176,6 @@ def place_labels(
 def fill_band(
     axes: Axes, x: Any, low: Any, high: Any, color: str, alpha: float, label: str | None = None
 ) -> None:
-    """A band without an edge."""
     axes.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0, label=label)
 
 
@@ -192,7 +183,7 @@ def plot_predictive_bands(
     axes: Axes, grid: np.ndarray, mean: np.ndarray, variances: Decomposition | Parts,
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Axes:  # fmt: skip
-    """Predictive mean and two-deviation bands, aleatoric inside, total outside; and the data."""
+    """Predictive mean, bands of two standard deviations (inner: aleatoric, outer: total), data."""
     for variance, colour, alpha, label in (
         (variances.total, EPISTEMIC, 0.35, "± 2σ total (blue rim: epistemic)"),
         (variances.aleatoric, ALEATORIC, 0.6, "± 2σ aleatoric (noise)"),
@@ -209,7 +200,7 @@ def plot_quantile_bands(
     axes: Axes, grid: np.ndarray, quantiles: np.ndarray,
     data: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Axes:  # fmt: skip
-    """The median and central intervals ``[G, Q]`` of LEVELS, whatever shape the noise has."""
+    """The median and central intervals ``[G, Q]`` of LEVELS, for noise of any shape."""
     for low, high, alpha in ((0, -1, 0.25), (1, -2, 0.6)):
         label = f"{LEVELS[high] - LEVELS[low]:.0%} of the measurements"
         fill_band(axes, grid, quantiles[:, low], quantiles[:, high], BAND, alpha, label)
@@ -229,14 +220,14 @@ def plot_entropies(
     axes: Axes, grid: np.ndarray, entropies: Decomposition | Parts,
     truth: np.ndarray | None = None, next_points: np.ndarray | None = None,
 ) -> Axes:  # fmt: skip
-    """Total and aleatoric entropy over x; the gap between them is the epistemic part. Marks the
-    points to measure next, if they are given."""
+    """Total and aleatoric entropy over x; the gap between them is the epistemic part. Given
+    ``next_points``, the points to measure next are marked."""
     total, aleatoric = entropies.total, entropies.aleatoric
     fill_band(axes, grid, aleatoric, total, EPISTEMIC, 0.35, "epistemic I(y; W)")
     axes.plot(grid, total, color=TOTAL, label="total H[y|x]")
     axes.plot(grid, aleatoric, color=ALEATORIC, label="aleatoric E[H[y|x,W]]")
     if truth is not None:
-        # Noise can vanish, and its entropy then falls without bound.
+        # The entropy of vanishing noise is unbounded below.
         low, high = axes.get_ylim()
         axes.plot(grid, truth, color=TRUTH, linestyle="--", label="true noise entropy")
         axes.set_ylim(low - 0.2 * (high - low), high)
@@ -252,7 +243,7 @@ def plot_choices(
     axes: Axes, grid: np.ndarray, epistemic: np.ndarray, inputs: np.ndarray,
     choices: tuple[np.ndarray, np.ndarray],
 ) -> Axes:  # fmt: skip
-    """Epistemic entropy over x, the density of the data beneath it, and the points to measure."""
+    """Epistemic entropy over x, a histogram of the data, and the points to measure."""
     axes.plot(grid, epistemic, color=EPISTEMIC, label="epistemic I(y; W)")
     axes.plot(*choices, "v", color=CHOSEN, markersize=8, label="measure here next")
     axes.set(xlabel="x", ylabel="nats", title="Where to measure next")
@@ -267,7 +258,7 @@ def plot_choices(
 
 
 def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
-    """Ticks at the foot where data lie: where there are none, the model extrapolates."""
+    """Ticks at the bottom where there are data; elsewhere the model extrapolates."""
     levels = np.linspace(0.0, 1.0, min(len(values), MOST_TICKS))
     ticks = np.unique(np.quantile(values, levels, method="nearest"))
     low, high = axes.get_xlim()
@@ -280,7 +271,7 @@ def plot_rug(axes: Axes, values: np.ndarray) -> Axes:
 
 
 def count_values(values: np.ndarray) -> np.ndarray:
-    """The heights of a small histogram; whole numbers have a bar each where they are few."""
+    """The counts of a small histogram, with one bar per integer if there are few."""
     whole = np.all(values == np.round(values)) and np.ptp(values) <= MOST_BARS
     bins = np.arange(values.min() - 0.5, values.max() + 1.0) if whole else MOST_BARS // 2
     return np.histogram(values, bins)[0]
@@ -299,8 +290,7 @@ def plot_intervals(axes: Axes, x: np.ndarray, quantiles: np.ndarray) -> Line2D:
 def plot_predicted(
     axes: Axes, y: np.ndarray, quantiles: np.ndarray, tips: Sequence[str] = ()
 ) -> Axes:
-    """Medians and intervals over what was measured; a page shows the ``tips`` beside their
-    points."""
+    """Medians and intervals against measured values; a page shows ``tips`` beside the points."""
     points = plot_intervals(axes, y, quantiles)
     if tips:
         add_tips(points, tips)
@@ -313,13 +303,11 @@ def plot_predicted(
 def plot_effects(axes: Axes, names: list[str], effects: Parts) -> Axes:
     """Total effects of each input, in percent: on the mean (``total``) and on each part."""
     places = np.arange(len(names))
-    colours = TOTAL, EPISTEMIC, ALEATORIC
-    labels = "mean", "epistemic", "aleatoric"
-    for i, (values, color, label) in enumerate(zip(effects, colours, labels, strict=True)):
+    looks = (TOTAL, "mean"), (EPISTEMIC, "epistemic"), (ALEATORIC, "aleatoric")
+    for i, (values, (color, label)) in enumerate(zip(effects, looks, strict=True)):
         at, widths = places + 0.27 * (i - 1), 100.0 * np.asarray(values)
         axes.barh(at, widths, height=0.25, color=color, label=label)
     axes.set_yticks(places, shorten_labels(names, LONGEST_NAME))
     axes.invert_yaxis()
-    axes.set(xlabel="share of the variance (%)", xlim=(0, None))
-    axes.set(title="Importance of the inputs")
+    axes.set(xlabel="share of the variance (%)", xlim=(0, None), title="Importance of the inputs")
     return place_legend_below(axes)

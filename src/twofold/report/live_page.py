@@ -1,7 +1,5 @@
-"""The live page of a campaign: that of ``campaign_page`` with forms, for a server.
-
-Figures take seconds and are drawn separately; the tables are always current.
-"""
+"""The live page of a campaign: ``campaign_page`` with forms, for a server. Figures take seconds and
+are drawn separately; the tables are always up to date."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -13,19 +11,19 @@ from twofold.report.course import make_course
 from twofold.report.figures import style
 from twofold.report.page import Chooser, Document, render_page
 
-# Of these measurements the page has a row; the figures have all.
+# Most measurements in the table (figures show all); suggested number of first points.
 MOST_ROWS, FIRST_ASKED = 200, 3
 
 
 class Figures(NamedTuple):
-    """Figures that are drawn, and the revision of the campaign that they show."""
+    """Drawn figures, and the revision of the campaign that they show."""
 
     revision: Revision
     content: dict[str, Any]
 
 
 def draw_figures(campaign: Campaign) -> Figures:
-    """All figures of the page; nothing is fitted."""
+    """Draw all figures of the page, without fitting anything."""
     revision, document = campaign.revision(), Document()
 
     def draw(content: Any) -> Any:
@@ -42,9 +40,9 @@ def draw_figures(campaign: Campaign) -> Figures:
 
 
 def render_live_page(campaign: Campaign, title: str, figures: Figures | None, nonce: str) -> str:
-    """The page as HTML, with the figures that there are; its own scripts have the ``nonce``."""
-    # First: a page that is older than what it shows is merely fetched again.
-    shown = name_shown(campaign, figures)
+    """The page as HTML, with the available figures; its own scripts have the ``nonce``."""
+    # Before the content is read: a key that is too old only causes another refresh.
+    shown = make_content_key(campaign, figures)
     course, status = make_course(campaign, title), campaign.status()
     content = describe_tables(course) | dict.fromkeys(("curves", "maps", "slices", "results"))
     content |= {} if figures is None else figures.content
@@ -55,6 +53,6 @@ def render_live_page(campaign: Campaign, title: str, figures: Figures | None, no
     )  # fmt: skip
 
 
-def name_shown(campaign: Campaign, figures: Figures | None) -> str:
+def make_content_key(campaign: Campaign, figures: Figures | None) -> str:
     """A key of the displayed content; the page is out of date when it has changed."""
     return f"{[*campaign.revision()]} {[*figures.revision] if figures else ''}"

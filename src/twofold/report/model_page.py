@@ -13,19 +13,11 @@ from twofold.estimators.linear import LinearGaussian
 from twofold.estimators.storage import find_worries
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
+from twofold.report import page as pages
 from twofold.report.calibration import Accuracy, Scores
 from twofold.report.figures import shorten_label
-from twofold.report.model_data import Moments, Slice, Subject, compute_moments, compute_widths, pick
-from twofold.report.page import (
-    Chooser,
-    Picture,
-    Rows,
-    draw_bars,
-    format_change,
-    format_number,
-    make_picture,
-    write_page,
-)
+from twofold.report.model_data import Moments, Slice, Subject, compute_moments, pick
+from twofold.report.page import Chooser, Picture, Rows, format_number, make_picture
 from twofold.tables.coding import Column, decode, spread
 from twofold.uncertainty.decomposition import Parts
 
@@ -54,29 +46,24 @@ def write_model_page(
     rows: Sequence[str] | None = None, columns: Sequence[Column] | None = None, y_error: Any = None,
     verdict: str | None = None,
 ) -> Path:  # fmt: skip
-    """Write the page of a fitted model, one self-contained HTML file.
+    """Write the page of a fitted BNNLVRegressor, one self-contained HTML file.
 
-    Parameters
-    ----------
-    path : the file to write
-    model : fitted BNNLVRegressor
-    X, y : the rows it was fitted to, ``[N, D]`` and ``[N]`` or ``[N, O]``
-    inputs, outputs : names of the columns
-    held_out : X and y, or X, y and y_error, of rows it was not fitted to, by which it is judged
-    title : title of the page
-    rows : names of the rows of X in the user's table, such as ``line 17``
-    columns : those of the user's table, where some are several inputs or have a step
-    y_error : known standard deviation of each measurement in y
-    verdict : a sentence on how good the model is, in place of a comparison with a linear one
+    ``X`` ``[N, D]`` and ``y`` ``[N]`` or ``[N, O]`` are the training rows, ``inputs`` and
+    ``outputs`` the names of their columns, ``rows`` the names of their rows in the user's table,
+    such as ``line 17``. ``held_out`` holds X and y, or X, y and y_error, of other rows, on which
+    the model is scored. ``columns`` describes the columns of the user's table, if some of them are
+    encoded as several inputs or have a step; ``y_error`` is the known standard deviation of each
+    measurement in y. ``verdict``, a sentence on the quality of the fit, replaces the comparison
+    with a linear model.
     """
     check_is_fitted(model)
     about = model_data.make_subject(model, X, y, inputs, outputs, held_out, rows, columns, y_error)
-    found = _collect(about) | ({"verdict": verdict} if verdict else {})
-    return write_page(path, "model.html", title, about=about, **found)
+    content = _describe_model(about) | ({"verdict": verdict} if verdict else {})
+    return pages.write_page(path, "model.html", title, about=about, **content)
 
 
 def find_doubts(model: Any) -> str | None:
-    """Warnings about a fitted model, None if there are none."""
+    """Warnings about a fitted model, or None."""
     report = model.convergence_
     advice = find_worries(model)
     if report is None or report.epochs == report.planned_epochs:
@@ -88,8 +75,7 @@ def find_doubts(model: Any) -> str | None:
 def compare_with_linear(
     about: Subject, densities: np.ndarray, scores: dict[str, Scores]
 ) -> Comparison | None:
-    """Whether rows that did not train the model are predicted better than by a linear one, by the
-    model's scores at the test rows; nothing where there are no such rows."""
+    """Compare the model with a linear one on rows not used in its fit; None without such rows."""
     data, test = about.data, about.held_out
     if test is None:
         return about.model.comparison_
@@ -99,7 +85,7 @@ def compare_with_linear(
 
 
 def describe_noise(about: Subject) -> list[str]:
-    """Whether the noise is Gaussian, where the fit has chosen, and where it is kept from zero."""
+    """Whether the noise is Gaussian, if the fit selected that, and its lower bounds."""
     model, sentences = about.model, []
     if model.latent_dim == "auto" and resolve_method(model.inference).staged:
         sentences.append(NOT_GAUSSIAN if model.model_.latents else GAUSSIAN)
@@ -114,10 +100,11 @@ def describe_noise(about: Subject) -> list[str]:
     return sentences
 
 
-def _collect(about: Subject) -> dict[str, Any]:
-    """What the template shows; every split and score is computed once."""
+def _describe_model(about: Subject) -> dict[str, Any]:
+    """The content of the template; each split and score is computed once."""
     moments = compute_moments(about.model, about.data.x)
-    here = compute_widths(about.model, about.data.x, moments)
+    entropies = model_data.compute_entropies(about.model, about.data.x, moments)
+    here = model_data.match_gaussians(moments.mean, entropies)
     test = moments if about.held_out is None else compute_moments(about.model, about.test.x)
     densities = calibration.compute_log_densities(about)
     accuracies = calibration.compare_models(about, test.mean, densities)
@@ -131,9 +118,12 @@ def _collect(about: Subject) -> dict[str, Any]:
     best = suggest_rows(about.model, pool, min(SUGGESTED, len(pool)))
     next_points = pool[best.rows]
     suggestions = _list_suggestions(about, next_points, best)
+    # Names with both standard deviations at the first suggestion.
+    first = suggestions[1][0][len(about.columns) + 1 :]
+    reasons = list(zip(about.outputs, first[1::3], first[2::3], strict=False))[:MOST_REASONS]
     headings = ["", "log-likelihood (nats per row)", *(f"RMSE of {name}" for name in about.outputs)]
     return {
-        **_lead(about, here, compare_with_linear(about, densities, scores)),
+        **_describe_headline(about, here, compare_with_linear(about, densities, scores)),
         "doubts": find_doubts(about.model),
         "noise": describe_noise(about),
         "key_figures": _list_key_figures(about, here, accuracies["this model"]),
@@ -144,7 +134,7 @@ def _collect(about: Subject) -> dict[str, Any]:
         "drives": _by_output("drives", about, _show_effects, effects, order[:MOST_BARS]),
         "largest_effect": max(part.max() for part in effects),
         "suggestions": suggestions,
-        "reasons": _list_reasons(about, suggestions[1][0]),
+        "reasons": reasons,
         "predicted_pictures": _by_output("predicted", about, _show_predicted),
         "calibration": _by_output("calibration", about, _show_calibration, scores),
         "scores": (SCORES, [[name, *one.cells] for name, one in scores.items()]),
@@ -154,9 +144,11 @@ def _collect(about: Subject) -> dict[str, Any]:
     }
 
 
-def _lead(about: Subject, here: Moments, comparison: Comparison | None) -> dict[str, Any]:
-    """The number of the headline and its sentence: the error at rows that did not train the model
-    against that of a linear regression, where it is known; and the epistemic share."""
+def _describe_headline(
+    about: Subject, here: Moments, comparison: Comparison | None
+) -> dict[str, Any]:
+    """The number and sentence of the headline: the change of the error against a linear regression,
+    on rows that the model was not trained on, if known; and the epistemic share."""
     share = float((here.variances.epistemic / here.variances.total).mean())
     found = {"lead": ("", ""), "verdict": None, "useful": False, "share": f"{share:.0%}"}
     if comparison is None:
@@ -164,12 +156,12 @@ def _lead(about: Subject, here: Moments, comparison: Comparison | None) -> dict[
     rows = "held-out" if about.held_out else "out-of-bag"
     words = f"error (CRPS) against a linear regression, on {rows} rows"
     useful = comparison.verdict == "better"
-    lead = format_change(-comparison.crps_gain), words
+    lead = pages.format_change(-comparison.crps_gain), words
     return found | {"lead": lead, "verdict": comparison.sentence, "useful": useful}
 
 
 def _by_output(name: str, about: Subject, show: Callable[..., Any], *arguments: Any) -> Chooser:
-    """``show(about, number, name, *arguments)`` of each output."""
+    """Choose among ``show(about, number, name, *arguments)`` for each output."""
     every = enumerate(about.outputs)
     blocks = {(output,): show(about, i, output, *arguments) for i, output in every}
     return Chooser(name, {"output": about.outputs}, blocks)
@@ -203,7 +195,7 @@ def _list_key_figures(about: Subject, here: Moments, own: Accuracy) -> dict[str,
 def _show_effects(
     about: Subject, i: int, output: str, effects: Parts, bars: np.ndarray
 ) -> list[Picture]:
-    """Total effects of the inputs that drive most."""
+    """Total effects of the most important inputs."""
     names, parts = [about.columns[column].name for column in bars], pick(effects, i, bars)
     every = zip(names, *parts, strict=True)
     shares = [
@@ -215,24 +207,19 @@ def _show_effects(
 
 
 def _show_predicted(about: Subject, i: int, output: str) -> list[Picture]:
-    """Predicted and measured values, at the rows that scores are computed from."""
+    """Predicted and measured values at the test rows."""
     shown = figures.spread_evenly(len(about.test.x), figures.MOST_INTERVALS)
     quantiles = model_data.compute_quantiles(about.model, about.test.x[shown])
     panel = figures.plot_predicted, about.test.y[shown, i], quantiles[:, i]
     words = f"Predicted against measured {output} with intervals of 50 % and 90 %."
     rows = "held-out rows" if about.held_out else "training rows"
     caption = f"On {rows}, at most {figures.MOST_INTERVALS} of them. "
-    caption += "About 9 of 10 thin bars should reach the line, and half of the thick bars."
-    tips = [_describe_row(about, row) for row in shown]
+    caption += "About 9 of 10 thin bars should cross the line, and half of the thick bars."
+    columns, table = [*about.inputs, *about.outputs], np.hstack([about.test.x, about.test.y])[shown]
+    rows_shown = [zip(columns, map(format_number, row), strict=True) for row in table]
+    tips = ["\n".join(f"{name}: {value}" for name, value in row) for row in rows_shown]
     labels: Any = {"xlabel": shorten_label(f"{output}, measured"), "title": ""}
     return [make_picture(words, caption, *panel, tips, wide=True, **labels)]
-
-
-def _describe_row(about: Subject, row: int) -> str:
-    """A row of the table, a line for each column."""
-    test = about.test
-    cells = zip([*about.inputs, *about.outputs], [*test.x[row], *test.y[row]], strict=True)
-    return "\n".join(f"{name}: {format_number(value)}" for name, value in cells)
 
 
 def _show_calibration(
@@ -251,8 +238,7 @@ def _show_calibration(
 
 
 def _slice(about: Subject, here: Moments, moving: list[int], next_points: np.ndarray) -> Chooser:
-    """Lines along the inputs that drive most, through a few rows, for each output; along a lone
-    input with the points to measure next."""
+    """Slices along the most important inputs; along a single one with the next points."""
     rows = {"": 0} if len(about.inputs) == 1 else model_data.choose_anchors(about, here)
     outputs = about.outputs[:MOST_OUTPUTS]
     room = max(2, MOST_BLOCKS // (len(rows) * len(outputs)))
@@ -271,8 +257,7 @@ def _slice(about: Subject, here: Moments, moving: list[int], next_points: np.nda
 def _show_slice(
     about: Subject, along: Slice, name: str, i: int, next_points: np.ndarray
 ) -> list[Picture]:
-    """Predictions of one output along one input; with the measurements and the next points where
-    there is no other input."""
+    """Predictions along one input; with measurements and next points if there is no other."""
     grid, output, alone = along.grid, about.outputs[i], len(about.inputs) == 1
     x, y = about.data.x[:, along.column], about.data.y[:, i]
     labels: Any = {"xlabel": shorten_label(name), "xlim": (grid[0], grid[-1]), "rug": x}
@@ -293,7 +278,7 @@ def _show_slice(
 
 
 def _list_suggestions(about: Subject, x: np.ndarray, best: Suggestion) -> Rows:
-    """Where to measure next, over the measured ranges: what ``twofold suggest`` proposes."""
+    """Where to measure next within the measured ranges, as ``twofold suggest`` proposes it."""
     cells = decode(about.columns, x)
     headings = [*cells, "expected information (nats)"]
     for name in about.outputs[:MOST_OUTPUTS]:
@@ -303,28 +288,19 @@ def _list_suggestions(about: Subject, x: np.ndarray, best: Suggestion) -> Rows:
     values = np.hstack([best.nats[:, None], every.reshape(len(every), -1)])
     rows = zip(*cells.values(), values, strict=True)
     return headings, [
-        [*map(_to_cell, inputs), *map(format_number, numbers)] for *inputs, numbers in rows
+        [one if isinstance(one, str) else format_number(one) for one in [*inputs, *numbers]]
+        for *inputs, numbers in rows
     ]
 
 
-def _list_reasons(about: Subject, best: list[str]) -> list[tuple[str, str, str]]:
-    """Outputs with both deviations at the first suggestion, a row of ``_list_suggestions``."""
-    numbers = best[len(about.columns) + 1 :]
-    return list(zip(about.outputs, numbers[1::3], numbers[2::3], strict=False))[:MOST_REASONS]
-
-
-def _to_cell(value: Any) -> str:
-    return value if isinstance(value, str) else format_number(value)
-
-
 def _list_columns(about: Subject) -> list[list[str]]:
-    """Name, kind, range, number of different values and histogram of each column."""
+    """Name, kind, range, number of distinct values and histogram of each column."""
     kinds = ["input"] * len(about.inputs) + ["output"] * len(about.outputs)
     values = [*about.data.x.T, *about.data.y.T]
     return [
         [
             name, kind, *map(format_number, [*np.quantile(v, [0.0, 0.5, 1.0]), len(np.unique(v))]),
-            draw_bars(figures.count_values(v), f"Histogram of {name}"),
+            pages.draw_bars(figures.count_values(v), f"Histogram of {name}"),
         ]
         for name, kind, v in zip(about.inputs + about.outputs, kinds, values, strict=True)
     ]  # fmt: skip

@@ -1,8 +1,6 @@
-"""Pages as self-contained HTML files, from templates with autoescaping.
-
-A page is a template (``templates/``) with its words and HTML, and Python objects with its numbers
-and figures. ``page.html`` has what pages are made of: pictures, tables, cards, choosers.
-"""
+"""Pages as self-contained HTML files, from templates with autoescaping. A page combines a template
+(``templates/``), which has its text and HTML, with Python objects, which have its numbers and
+figures. ``page.html`` has the macros for pictures, tables and choosers."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +19,14 @@ from twofold.report.figures import draw_panel, style
 from twofold.report.svg import join_options, to_svg
 
 NUMBER = re.compile(r"\s*[-+−±]?[\d.,]+(e[-+]?\d+)?\s*%?\s*|\s*|–|—|nan|-?inf")
-# Sizes of a figure across the page: on a desk, and on a phone.
+# Sizes of a figure that spans the page, on wide and narrow screens.
 WIDE, NARROW = (9.5, 4.2), (4.6, 4.2)
-# The headings and the rows of a table.
-Rows = tuple[list[str], list[list[str]]]
+Rows = tuple[list[str], list[list[str]]]  # headings and rows of a table
 
 
 class Picture(NamedTuple):
-    """A figure or a function that draws it, its description as text, and its caption; a ``wide``
-    one spans the page, and is drawn with ``size=`` for a desk and for a phone."""
+    """A figure or a function that draws it, its text description, and its caption; a ``wide`` one
+    spans the page, and is drawn with ``size=`` for wide and for narrow screens."""
 
     figure: Callable[..., Figure] | Figure | Markup
     words: str
@@ -40,18 +37,18 @@ class Picture(NamedTuple):
 def make_picture(
     words: str, caption: str, *panel: Any, wide: bool = False, **labels: Any
 ) -> Picture:
-    """A panel, ``draw_panel(*panel, **labels)``, that is drawn when its page is rendered."""
+    """A picture of ``draw_panel(*panel, **labels)``, drawn when its page is rendered."""
     return Picture(partial(draw_panel, *panel, **labels), words, caption, wide)
 
 
 @dataclass(frozen=True)
 class Chooser:
-    """Blocks of a page, one for each combination of options, of which one is shown at a time.
+    """Blocks of a page, one for each combination of options; one block is shown at a time.
 
-    ``selects`` has the options of each control by its label; controls with one option are hidden.
-    ``blocks`` has the content by one option for each control; some combinations may be missing,
-    then the nearest is shown. Choosers of one name must have the same blocks; they follow each
-    other, and whatever can be clicked and refers to that name.
+    ``selects`` maps the label of each control to its options; controls with one option are hidden.
+    ``blocks`` maps combinations of options to content; for a missing combination, the nearest one
+    is shown. Choosers of the same name must have the same blocks; they follow each other and any
+    clickable element that refers to that name.
     """
 
     name: str
@@ -65,7 +62,6 @@ class Chooser:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The choice that is shown first."""
         return self.chosen or next(iter(self.blocks))
 
     def describe(self, choice: tuple[str, ...]) -> str:
@@ -74,14 +70,14 @@ class Chooser:
 
 
 class Document:
-    """A page while it is rendered: ids of its sections and of its pictures."""
+    """Ids of the sections and pictures of a page that is being rendered."""
 
     def __init__(self) -> None:
         self.sections: set[str] = set()
         self.pictures = 0
 
     def add_section(self, heading: str) -> str:
-        """An id for the section with that heading, the same on every rendering."""
+        """An id for the section with that heading, stable across renderings."""
         name = "-".join(re.findall(r"\w+", heading.lower())) or "section"
         while name in self.sections:
             name += "-more"
@@ -89,17 +85,18 @@ class Document:
         return name
 
     def draw(self, figure: Any, description: str, wide: bool = False) -> Markup:
-        """The figure as SVG, a wide one twice; what was drawn before stays as it is."""
+        """The figure as SVG, twice if wide; SVG is returned unchanged."""
         if isinstance(figure, Markup):
             return figure
-        if not wide:
-            return self._draw(figure if isinstance(figure, Figure) else figure(), description)
-        both = (("wide", WIDE), ("narrow", NARROW))
-        return Markup("").join(self._draw(figure(size=s), description, look) for look, s in both)
-
-    def _draw(self, figure: Figure, description: str, look: str = "") -> Markup:
-        self.pictures += 1
-        return Markup(to_svg(figure, f"p{self.pictures}-", description, look))
+        looks: dict[str, Any] = {"": {}}
+        if wide:
+            looks = {"wide": {"size": WIDE}, "narrow": {"size": NARROW}}
+        parts = []
+        for look, size in looks.items():
+            self.pictures += 1
+            drawn = figure if isinstance(figure, Figure) else figure(**size)
+            parts.append(to_svg(drawn, f"p{self.pictures}-", description, look))
+        return Markup("".join(parts))
 
 
 def write_page(path: str | Path, template: str, title: str, **content: Any) -> Path:
@@ -110,7 +107,7 @@ def write_page(path: str | Path, template: str, title: str, **content: Any) -> P
 
 
 def render_page(template: str, title: str, **content: Any) -> str:
-    """A page as HTML; figures that are not drawn yet have the style of the moment."""
+    """A page as HTML; figures not drawn before get the current style."""
     content |= {"document": Document(), "title": title, "version": LIBRARY_VERSION}
     return _environment().get_template(template).render(content)
 
@@ -124,12 +121,11 @@ def format_number(value: float) -> str:
 
 
 def format_change(change: float) -> str:
-    """A share with its sign."""
     return f"{change:+.0%}".replace("-", "−")
 
 
 def draw_bars(counts: np.ndarray, description: str) -> Markup:
-    """Small bars for a cell of a table."""
+    """A small bar chart for a table cell."""
     heights = 100 - 100 * counts / counts.max()
     path = "".join(f"V{height:.0f}h1" for height in heights)
     svg = '<svg class="bars" role="img" aria-label="{}" viewBox="0 0 {} 100" '
@@ -138,7 +134,7 @@ def draw_bars(counts: np.ndarray, description: str) -> Markup:
 
 
 def find_text_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
-    """Which columns of a table hold words, which are aligned to the left."""
+    """Which columns of a table hold text, to be aligned to the left."""
     columns = list(zip(*rows, strict=True)) or [()] * len(headings)
     return [not all(NUMBER.fullmatch(str(cell)) for cell in column) for column in columns]
 

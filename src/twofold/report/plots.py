@@ -1,8 +1,6 @@
-"""Figures for papers: each is drawn on the ``axes`` given, or on those of a figure of its own, and
-returns them (``axes.figure.savefig("split.pdf")``). Nothing global is changed, no window opens.
-
-A fitted model has the same functions as methods: ``model.plot_split(X)``.
-"""
+"""Figures for papers: each function draws on the given ``axes``, or on a new figure, and returns
+the axes (``axes.figure.savefig("split.pdf")``). No global setting changes and no window opens.
+Fitted models have the same functions as methods: ``model.plot_split(X)``."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,15 +24,15 @@ def plot_prediction(
     model: Any, X: Any, y: Any = None, *, feature: Feature = 0, output: int = 0,
     axes: Axes | None = None,
 ) -> Axes:  # fmt: skip
-    """The median and the bands of 50 % and 90 % along one feature, the others at their medians
-    over the rows of X; with the measurements ``y`` where there is no other feature."""
-    grid, places, column, name = _lay_line(X, feature)
+    """Median and 50 % and 90 % bands along one feature, with the others at their medians over the
+    rows of X; with the measurements ``y`` if there is no other feature."""
+    grid, places, column, name = _make_line(X, feature)
     quantiles = model_data.compute_quantiles(model, places)[:, output]
     measured = None if y is None else np.asarray(y, float).reshape(len(column), -1)[:, output]
     if measured is not None and places.shape[1] > 1:
         raise ValueError(
-            "measurements lie on a line along one feature only where there is no other; leave out "
-            "y, or show them with plot_measured"
+            f"y can be shown along a feature only if it is the only one, got {places.shape[1]} "
+            "features; leave out y, or use plot_measured"
         )
     data = None if measured is None else (column, measured)
     return _draw(axes, name, column, figures.plot_quantile_bands, grid, quantiles, data)
@@ -43,16 +41,16 @@ def plot_prediction(
 def plot_split(
     model: Any, X: Any, *, feature: Feature = 0, output: int = 0, axes: Axes | None = None
 ) -> Axes:
-    """Total and aleatoric entropy along one feature, the others at their medians over the rows of
-    X; the gap between them is the epistemic part."""
-    grid, places, column, name = _lay_line(X, feature)
+    """Total and aleatoric entropy along one feature, with the others at their medians over the rows
+    of X; the gap between them is the epistemic part."""
+    grid, places, column, name = _make_line(X, feature)
     split = model.decompose(places).parts
     parts = Parts(*(part.reshape(len(grid), -1)[:, output] for part in split))
     return _draw(axes, name, column, figures.plot_entropies, grid, parts)
 
 
 def plot_measured(model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | None = None) -> Axes:
-    """Medians and intervals of 50 % and 90 % over what was measured, at most 60 rows; take rows
+    """Medians and 50 % and 90 % intervals against measured values, for at most 60 rows; pass rows
     that the model was not fitted to."""
     y = np.asarray(y, float).reshape(len(np.asarray(X)), -1)[:, output]
     rows = figures.spread_evenly(len(y), figures.MOST_INTERVALS)
@@ -63,8 +61,7 @@ def plot_measured(model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | N
 def plot_calibration(
     model: Any, X: Any, y: Any, *, output: int = 0, axes: Axes | None = None
 ) -> Axes:
-    """Share of measurements inside central intervals of each nominal coverage; take rows that the
-    model was not fitted to."""
+    """Observed against nominal coverage of central intervals; pass rows not used in the fit."""
     y = np.asarray(y, float).reshape(len(np.asarray(X)), -1)
     rows = pick_rows(len(y))
     x, y = _take(X, rows), y[rows]
@@ -76,8 +73,7 @@ def plot_calibration(
 
 
 def plot_frontier(project: Project, *, axes: Axes | None = None) -> Axes:
-    """Expected cost against epistemic risk of the policies of a search, and what the present
-    controller costs."""
+    """Expected cost against epistemic risk of a search's policies, and the logged cost."""
     best = project.trials[find_best(project.trials)]
     plot, arguments = policy_figures.plot_frontier, (project.trials, best, project.logged_cost)
     return _draw(axes, "", None, plot, *arguments)
@@ -86,7 +82,7 @@ def plot_frontier(project: Project, *, axes: Axes | None = None) -> Axes:
 def _draw(
     axes: Axes | None, name: str, column: np.ndarray | None, plot: Callable[..., Any], *given: Any
 ) -> Axes:
-    """A plot in the house style, with ticks at the foot where a column has values."""
+    """A plot in the house style, with a rug of the values of a column."""
     with style():
         if axes is None:
             axes = Figure(figsize=PANEL, layout="constrained").subplots()
@@ -97,11 +93,11 @@ def _draw(
     return axes
 
 
-def _lay_line(X: Any, feature: Feature) -> tuple[np.ndarray, Any, np.ndarray, str]:
-    """A grid of a feature, rows along it, the feature's values, and its name."""
+def _make_line(X: Any, feature: Feature) -> tuple[np.ndarray, Any, np.ndarray, str]:
+    """A grid over a feature, rows along it, the values of the feature, and its name."""
     names = [str(name) for name in getattr(X, "columns", range(np.shape(X)[1]))]
     if str(feature) not in names and not isinstance(feature, int):
-        raise ValueError(f"expected a feature of {', '.join(names)}; got {feature!r}")
+        raise ValueError(f"feature must be one of {', '.join(names)}, got {feature!r}")
     at = feature if isinstance(feature, int) else names.index(feature)
     x = np.asarray(X, float)
     grid = model_data.make_grid(x[:, at])

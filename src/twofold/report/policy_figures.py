@@ -1,4 +1,4 @@
-"""Figures of a folder of policies: the frontier, risks over the horizon, states and the data."""
+"""Figures of a policy search: the frontier, risks over the horizon, visited states and the data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,18 +15,18 @@ from twofold.report.figures import fill_band, place_legend_below
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 ALONE: Any = {"color": figures.CHOSEN, "linewidth": 1.8}
 PANEL, SMALL = (4.0, 3.4), (4.0, 2.5)
-# How much wider a scale for all policies may be than that of one, to be used for it too.
+# A common cost scale is used for policies whose own scale is at most this factor narrower.
 WIDEST = 4.0
-BESIDE_RING = 11  # of a label, points from a policy, which may have a ring around it
+BESIDE_RING = 11  # distance in points of a label from a policy, which may have a ring around it
 
 
 def plot_frontier(
     axes: Axes, trials: Sequence[Trial], best: Trial, logged_cost: float
 ) -> dict[Any, Line2D]:
-    """Expected cost against epistemic risk: a curve for each γ, β written at its points, hollow
-    where a policy is mostly beyond the data; returns the marker of each policy by its weights."""
+    """Expected cost against epistemic risk: a curve for each γ with points labelled by β, hollow
+    if a policy is mostly beyond the data; returns the marker of each policy by its weights."""
     markers = {}
-    for index, gamma in enumerate(_list_weights(trials, 1)):
+    for index, gamma in enumerate(sorted({one.risk_weights[1] for one in trials})):
         curve = [one for one in trials if one.risk_weights[1] == gamma]
         curve.sort(key=lambda one: one.risk_weights)
         colour = figures.PALETTE[index % len(figures.PALETTE)]
@@ -59,7 +59,7 @@ def plot_frontier(
 
 
 def _mark_controller(axes: Axes, cost: float) -> None:
-    """The mean logged cost, as a line, at the edge if that would squeeze the policies."""
+    """The mean logged cost, as a line, at the edge of the axes if it is far from all policies."""
     low, high = axes.get_ylim()
     span, words = high - low, f"present controller: {cost:.4g}"
     at, up, where = cost, 1, axes.get_yaxis_transform()
@@ -103,7 +103,7 @@ def plot_deviations(axes: Axes, trial: Trial) -> None:
 def plot_rollouts(axes: Axes, trial: Trial, logged_cost: float) -> None:
     """Costs of single roll-outs, and the expected ones."""
     steps, number = _number_steps(trial), len(trial.rollouts)
-    # One line with gaps, for a page with one element is smaller than one with thirty.
+    # One line with gaps, because one element makes a smaller page than thirty.
     costs = np.hstack([trial.rollouts, np.full((number, 1), np.nan)]).ravel()
     each = np.tile(np.append(steps, steps[-1]).astype(float), number)
     label = f"{number} roll-outs"
@@ -140,20 +140,18 @@ def plot_distances(axes: Axes, trial: Trial) -> None:
 
 
 def plot_share_beyond(axes: Axes, trial: Trial) -> None:
-    """The share of states that are beyond the data, and that of held-out states."""
+    """The share of states beyond the data, and that of held-out states."""
     axes.plot(_number_steps(trial), 100.0 * trial.beyond, **ALONE)
     axes.axhline(1.0, color=figures.DATA, linestyle=":", linewidth=1.0)
     axes.set(xlabel="step", ylabel="share beyond the data (%)", ylim=(0, None))
 
 
 def name_policy(trial: Trial) -> str:
-    """A policy by its weights."""
     return "β = {:g}, γ = {:g}".format(*trial.risk_weights)
 
 
 def choose_limits(trials: Sequence[Trial]) -> list[tuple[float, float] | None]:
-    """For each policy the scale of its costs: one for all, so that they can be compared, unless it
-    would make a policy's own too small to be read."""
+    """The cost scale of each policy: a common one, unless its curve would be too flat."""
     own = np.array([_find_limits(trial) for trial in trials])
     if np.isnan(own).all():
         return [None] * len(trials)
@@ -171,10 +169,6 @@ def _compare_costs(axes: Axes, logged_cost: float) -> None:
 
 def _number_steps(trial: Trial) -> np.ndarray:
     return np.arange(1, len(trial.expected) + 1)
-
-
-def _list_weights(trials: Sequence[Trial], part: int) -> list[float]:
-    return sorted({one.risk_weights[part] for one in trials})
 
 
 def _find_limits(trial: Trial) -> tuple[float, float]:

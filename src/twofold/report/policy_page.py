@@ -1,4 +1,4 @@
-"""The page of a policy search: which policy, what it would do, and where it leaves the data."""
+"""The page of a policy search: the policies, their forecasts, and where they leave the data."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,13 +21,12 @@ from twofold.report.svg import make_clickable
 
 PAGE, FRONTIER = "report.html", "frontier.csv"
 TITLE = "Policies and their risks"
-MOST_COLUMNS = 8  # that are shown at once
+MOST_COLUMNS = 8  # shown at once
 POLICY = "policy"
 
 
 def write_policy_report(project: Project) -> Path:
-    """Write ``report.html``, the page, and ``frontier.csv``, its table, into the folder of a
-    search; returns the path of the page."""
+    """Write ``report.html`` and ``frontier.csv`` to a search's folder; returns the page path."""
     write_text(project.folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
     return write_policy_page(project.folder / PAGE, project)
 
@@ -44,6 +43,9 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     policies = list(map(PolicyView, *parts))
     best = policies[quality.find_best(trials)]
     chosen = project.recommended is not None
+    cost, logged = best.trial.careful_cost, best.logged_cost
+    comparable = np.isfinite(cost) and logged > 0.0
+    change = format_change(cost / logged - 1.0) if comparable else ""
     weights = zip(*(one.risk_weights for one in trials), strict=True)
     betas, gammas = ([f"{weight:.12g}" for weight in sorted(set(own))] for own in weights)
     selects = {"β (epistemic)": betas, "γ (aleatoric)": gammas}
@@ -53,7 +55,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
         "advice": advice, "opinion": opinion, "against": against, "headings": headings,
         "caution": CAUTION, "choices": choices,
         "best_is": "recommended" if chosen else "best found, not recommended",
-        "frontier": partial(_draw_frontier, policies, best), "change": _compare(best),
+        "frontier": partial(_draw_frontier, policies, best), "change": change,
         "figures": figures, "list_riskiest": list_riskiest,
     }  # fmt: skip
     return write_page(path, "policies.html", TITLE, **content)
@@ -61,7 +63,7 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
 
 @dataclass(frozen=True)
 class PolicyView:
-    """One policy: what the model says of it, its files, and its figures."""
+    """One policy: its evaluation by the model, its files, and its figures."""
 
     trial: Trial
     policy: LearnedPolicy
@@ -77,7 +79,7 @@ class PolicyView:
 
     @property
     def choice(self) -> tuple[str, str]:
-        """The options that choose it."""
+        """The options of the chooser that select it."""
         beta, gamma = self.trial.risk_weights
         return f"{beta:.12g}", f"{gamma:.12g}"
 
@@ -89,7 +91,7 @@ class PolicyView:
 
     @property
     def columns(self) -> Chooser | None:
-        """Names of columns, some at a time, if the trial knows what was visited."""
+        """Names of the visited columns in groups; None without visited states."""
         names = list(self.trial.visited)
         parts = [names[at : at + MOST_COLUMNS] for at in range(0, len(names), MOST_COLUMNS)]
         blocks = {(f"{part[0]} to {part[-1]}",): part for part in parts}
@@ -98,7 +100,7 @@ class PolicyView:
 
     @property
     def bounds(self) -> list[str]:
-        """Of the actions."""
+        """Bounds of the actions as text."""
         shape, names = self.policy.shape, self.policy.embedding.actions
         pairs = zip(names, shape.low, shape.high, strict=True)
         return [f"{name} from {low:g} to {high:g}" for name, low, high in pairs]
@@ -106,12 +108,6 @@ class PolicyView:
     def draw(self, plot: Any, *arguments: Any, **labels: Any) -> Figure:
         """``plot(axes, trial, *arguments)`` as a small panel."""
         return draw_panel(plot, self.trial, *arguments, **{"size": figures.PANEL} | labels)
-
-
-def _compare(best: PolicyView) -> str:
-    """The risk-adjusted cost against what a logged step cost, where that is a cost."""
-    cost, logged = best.trial.careful_cost, best.logged_cost
-    return format_change(cost / logged - 1.0) if np.isfinite(cost) and logged > 0.0 else ""
 
 
 def list_riskiest(trial: Trial) -> list[list[str]]:
@@ -123,7 +119,7 @@ def list_riskiest(trial: Trial) -> list[list[str]]:
 def _draw_frontier(
     policies: list[PolicyView], best: PolicyView, size: tuple[float, float]
 ) -> Figure:
-    """The frontier with points to click on."""
+    """The frontier with clickable points."""
 
     def plot(axes: Axes) -> None:
         trials = [one.trial for one in policies]

@@ -14,36 +14,34 @@ from matplotlib.figure import Figure
 from twofold.report.figures import EPISTEMIC, POINTS, TOTAL
 
 SPACE, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-# Colours that would be lost on a dark page, and what the page has instead.
+# Colours that are invisible on a dark page, and their replacements.
 THEMED = {
     TOTAL: "currentColor", "#ffffff": "var(--surface)", POINTS: "var(--points)",
     EPISTEMIC.lower(): "var(--blue)",
 }  # fmt: skip
-# Of the invisible disc around a clickable point, in the figure's units: large enough for a finger.
+# Radius of the invisible disc around a clickable point, in points: large enough for a finger.
 TARGET_RADIUS = 11
-# Pixels that a figure's unit (1/72 inch) takes at most.
-LARGEST_SCALE = 1.8
+LARGEST_SCALE = 1.8  # pixels per point (1/72 inch)
 
 
 def make_clickable(artist: Artist, chooser: str, choice: Sequence[str], label: str) -> None:
-    """Let a point choose a block of the page's ``chooser`` of that name; ``label`` says in words
-    what it stands for. The artist must be drawn as one marker: a ``Line2D`` of one point."""
+    """Let a click on a point select a block of the page's ``chooser`` of that name; ``label``
+    describes it. The artist must be drawn as one marker: a ``Line2D`` of one point."""
     artist.set_gid(json.dumps(["choose", chooser, join_options(choice), label]))
 
 
 def join_options(choice: Sequence[str]) -> str:
-    """A combination of options as one word for the page's script."""
+    """A combination of options as one string for the page's script."""
     return "|".join(option.replace("|", "¦") for option in choice)
 
 
 def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str:
-    """The figure as an SVG element whose ids begin with ``prefix``, described in words; ``look``
-    is ``wide`` or ``narrow`` where it is one of a pair, for screens of either kind.
+    """The figure as an SVG element whose ids begin with ``prefix``, with a text description;
+    ``look`` is ``wide`` or ``narrow`` for one of a pair for different screens.
 
-    Text stays text, in the font and the colour of the page. Nothing is cut or added at the edges:
-    give the figure a layout, such as ``layout="constrained"``, or margins. Every point is an
-    element of the page: thin out scatter plots of more than some 2,000 points, or draw them with
-    ``rasterized=True``.
+    Text stays text, in the font and colour of the page. The figure is not cropped: give it a
+    layout, such as ``layout="constrained"``, or margins. Every point is an element of the page:
+    thin out scatter plots of more than about 2,000 points, or draw them with ``rasterized=True``.
     """
     text = re.sub(r"(?s)<metadata>.*?</metadata>|<style.*?</style>", "", _draw(figure))
     used = re.findall(r'(?:xlink:href="|url\()#([^")]+)', text)
@@ -65,14 +63,14 @@ def to_svg(figure: Figure, prefix: str, description: str, look: str = "") -> str
         elif own.startswith('["tips'):
             _add_tips(element, json.loads(own)[1:])
             root.attrib |= {"class": root.attrib["class"] + " tips", "tabindex": "0"}
-        _mend(element, names)
-    _shorten(root)
-    _unwrap(root)
+        _adapt(element, names)
+    _share_styles(root)
+    _remove_groups(root)
     return ET.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
 def _draw(figure: Figure) -> str:
-    """As ``savefig`` has it, which would draw everything twice."""
+    """The SVG text of a figure without its backgrounds; ``savefig`` would draw everything twice."""
     buffer = io.StringIO()
     patches = [figure.patch, *(axes.patch for axes in figure.axes)]
     patches = [patch for patch in patches if patch.get_visible()]
@@ -86,9 +84,8 @@ def _draw(figure: Figure) -> str:
     return buffer.getvalue()
 
 
-def _mend(element: ET.Element, names: dict[str, str]) -> None:
-    """References, colours, fonts and numbers of one element; without name spaces, which HTML has
-    no need of, and without indentation."""
+def _adapt(element: ET.Element, names: dict[str, str]) -> None:
+    """Adapt references, colours, fonts and numbers of an element; drop namespaces, indentation."""
     element.tag = element.tag.removeprefix(SPACE)
     if element.tag not in ("text", "tspan") and not (element.text or "").strip():
         element.text = None
@@ -99,8 +96,8 @@ def _mend(element: ET.Element, names: dict[str, str]) -> None:
         attributes["href"] = f"#{names[target[1:]]}" if target[0] == "#" else target
     if "clip-path" in attributes:
         attributes["clip-path"] = f"url(#{names[attributes['clip-path'][5:-1]]})"
-    if element.tag == "image":  # Smooth, where the browser enlarges it.
-        attributes.pop("style", None)
+    if element.tag == "image":
+        attributes.pop("style", None)  # lets the browser interpolate
     if "style" in attributes:
         attributes["style"] = _follow_theme(attributes["style"])
     if attributes.get("transform", "").startswith("rotate(-0 "):
@@ -111,9 +108,9 @@ def _mend(element: ET.Element, names: dict[str, str]) -> None:
             attributes[name] = " ".join(short.split())
 
 
-def _shorten(root: ET.Element) -> None:
-    """Leave out styles that a marker has anyway, say those of markers of one look once, and draw
-    strokes of one look as one path."""
+def _share_styles(root: ET.Element) -> None:
+    """Remove redundant styles of markers, move styles common to all markers of a group to the
+    group, and merge strokes of the same style into one path."""
     styles = {f"#{one.get('id')}": one.get("style") for one in root.iter("path") if one.get("id")}
     for marker in root.iter("use"):
         if marker.get("style") == styles.get(marker.attrib["href"]):
@@ -126,7 +123,7 @@ def _shorten(root: ET.Element) -> None:
                 del marker.attrib["style"]
         first, shared = None, {}
         for path in list(group.iterfind("path")):
-            if not path.get("d"):  # of values that are not finite
+            if not path.get("d"):  # non-finite values
                 group.remove(path)
                 continue
             look = {name: value for name, value in path.items() if name != "d"}
@@ -137,10 +134,10 @@ def _shorten(root: ET.Element) -> None:
                 first, shared = path, look
 
 
-def _unwrap(element: ET.Element) -> None:
-    """Leave out groups that say nothing, of which matplotlib has one around most things."""
+def _remove_groups(element: ET.Element) -> None:
+    """Replace groups without attributes by their content."""
     for child in element:
-        _unwrap(child)
+        _remove_groups(child)
     element[:] = [
         one
         for child in element
@@ -149,7 +146,7 @@ def _unwrap(element: ET.Element) -> None:
 
 
 def _add_button(element: ET.Element, gid: str) -> None:
-    """Button roles, and a disc around each marker that shows focus and is easy to hit."""
+    """Add the role of a button, and a larger disc around each marker, which also shows focus."""
     _, chooser, choice, label = json.loads(gid)
     element.attrib |= {
         "data-chooser": chooser, "data-choice": choice, "aria-label": label, "tabindex": "0",
@@ -162,14 +159,13 @@ def _add_button(element: ET.Element, gid: str) -> None:
 
 def _add_tips(element: ET.Element, tips: list[str]) -> None:
     markers = list(element.iter(f"{SPACE}use"))
-    if len(markers) != len(tips):  # Some lie beyond the figure.
-        return
-    for marker, tip in zip(markers, tips, strict=True):
-        marker.attrib["data-tip"] = tip
+    if len(markers) == len(tips):  # otherwise some lie outside the axes
+        for marker, tip in zip(markers, tips, strict=True):
+            marker.attrib["data-tip"] = tip
 
 
 def _follow_theme(text: str) -> str:
-    """Colours and the font's family are those of the page; its size, weight and slant stay."""
+    """Use the colours and font family of the page; keep font size, weight and slant."""
     text = re.sub(r"#[0-9a-f]{6}\b", lambda match: THEMED.get(match[0], match[0]), text)
     text = re.sub(r"font-family: [^;]*(?:; )?", "", text)
     return re.sub(r"font: ([^;']*?)([\d.]+px)[^;]*", _font, text)

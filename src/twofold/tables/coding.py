@@ -26,8 +26,8 @@ OUTSIDE = "outside_range"  # the column that names inputs outside their measured
 @dataclass(frozen=True)
 class Column:
     """An input column: its ``kind`` (number, date, category or ordered), the ``levels`` of a
-    category, and the numeric range of its values and the step between them, if known;
-    ``date_order`` is the order of dates like 03/04/2025."""
+    category, the range of its values and the step between them, if known, and the order of day and
+    month in dates like 03/04/2025."""
 
     name: str
     kind: str = "number"
@@ -68,7 +68,7 @@ class Column:
         known = np.isfinite(numbers)
         return np.where(known[:, None], numbers[:, None] == np.arange(len(self.levels)), np.nan)
 
-    def measured(self, values: np.ndarray) -> "Column":
+    def with_range(self, values: np.ndarray) -> "Column":
         if self.kind == "category":
             return self
         low, high = float(values.min()), float(values.max())
@@ -103,7 +103,9 @@ class Column:
         if self.kind == "ordered":
             return [self.levels[round(value)] for value in values[:, 0]]
         if self.kind == "date":
-            whole = _is_whole(self.step) and _is_whole(self.low)
+            whole = all(
+                one is not None and float(one).is_integer() for one in (self.step, self.low)
+            )
             return [_to_date(value, whole) for value in values[:, 0]]
         width = self.bounds[1] - self.bounds[0]
         if not 0 < width < np.inf:
@@ -112,16 +114,13 @@ class Column:
         return np.round(values[:, 0], int(np.ceil(4 - np.log10(finest)))).tolist()
 
     def _place(self, table: Table, row: int) -> str:
-        place = f"{table.unit} {table.rows[row]}"
-        return f"{table.source}: {shortened(self.name)!r} in {place}"
+        return f"{table.source}: {shortened(self.name)!r} in {table.unit} {table.rows[row]}"
 
 
 def describe_columns(
-    table: Table,
-    names: Sequence[str],
-    categories: Mapping[str, Sequence[str]] = {},
+    table: Table, names: Sequence[str], categories: Mapping[str, Sequence[str]] = {},
     date_order: str | None = None,
-) -> list[Column]:
+) -> list[Column]:  # fmt: skip
     """The kind of each input column. ``categories`` names columns to treat as categories, each with
     its ordered levels, or none to infer them; ``date_order`` resolves ambiguous dates."""
     check_names(table, [*names, *categories])
@@ -129,13 +128,10 @@ def describe_columns(
 
 
 def encode(
-    table: Table,
-    columns: Sequence[Column],
-    others: Sequence[str] = (),
-    drop_missing: bool = False,
+    table: Table, columns: Sequence[Column], others: Sequence[str] = (), drop_missing: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Features of the columns followed by other numeric columns, and the indices of their rows: all
-    rows, or with ``drop_missing`` those without missing values."""
+    """Features of the columns followed by other numeric columns, and the indices of the rows used:
+    all, or with ``drop_missing`` those without missing values."""
     check_names(table, [*(one.name for one in columns), *others])
     parts = [(one.name, one.encode(table)) for one in columns]
     parts += [(name, table.only_numbers(name, AS_NUMBERS)[:, None]) for name in others]
@@ -147,7 +143,6 @@ def decode(columns: Sequence[Column], x: np.ndarray) -> dict[str, list[Any]]:
 
 
 def split_features(columns: Sequence[Column], x: np.ndarray) -> list[tuple[Column, np.ndarray]]:
-    """Split rows of features by column."""
     ends = list(accumulate(len(one.features) for one in columns))
     return list(zip(columns, np.split(x, ends[:-1], axis=1), strict=True))
 
@@ -183,9 +178,8 @@ def rounding_steps(y: np.ndarray) -> np.ndarray:
     """The step each column of y is rounded to: of values that repeat, on an even grid; else NaN."""
     steps = np.full(y.shape[1], np.nan)
     for i, column in enumerate(y.T):
-        values = np.unique(column)
-        gaps = np.diff(values)
-        if gaps.size and len(values) <= len(column) / 2:
+        gaps = np.diff(np.unique(column))
+        if gaps.size and len(gaps) + 1 <= len(column) / 2:
             multiples = gaps / gaps.min()
             if np.all(np.abs(multiples - np.round(multiples)) < 0.01):
                 steps[i] = gaps.min()
@@ -206,10 +200,10 @@ def _describe(
         return _describe_dates(table, Column(name, "date"), dates.values)
     if not texts:
         return Column(name)
-    if len(levels) <= MOST_LEVELS and not np.isfinite(values).any():
-        return Column(name, "category", levels)
     if np.isfinite(values).any():
         table.only_numbers(name)
+    if len(levels) <= MOST_LEVELS:
+        return Column(name, "category", levels)
     raise TableError(
         f"{table.source}: column {shortened(name)!r} has {len(levels)} different texts, too many "
         "for a category; leave the column out"
@@ -217,8 +211,7 @@ def _describe(
 
 
 def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column:
-    """Describe a column of valid dates, with the order of day and month if its values show it
-    (dates like 2025-12-31 have none)."""
+    """Describe a column of dates, with the order of day and month if its values show it."""
     by_order = {order: table.dates(column.name, order).values for order in ORDERS}
     fits = [one for one in ORDERS if np.array_equal(by_order[one], seconds, equal_nan=True)]
     column = replace(column, date_order=fits[0] if len(fits) == 1 else None)
@@ -226,13 +219,8 @@ def _describe_dates(table: Table, column: Column, seconds: np.ndarray) -> Column
     return column
 
 
-def _is_whole(value: float | None) -> bool:
-    return value is not None and float(value).is_integer()
-
-
 def _labels(table: Table, name: str, levels: Sequence[str] = ()) -> list[str]:
-    """The labels of a column, blank for missing values; a missing-value marker that is one of the
-    levels is a value."""
+    """The labels of a column, blank if missing; a marker that is one of the levels is a value."""
     missing = NO_WORDS - {level.casefold() for level in levels}
     return ["" if one.casefold() in missing else one for one in table.labels(name)]
 

@@ -1,5 +1,5 @@
 """Dates as seconds since 1970: ISO 8601, with a time zone or without (UTC), and day, month and year
-separated by points, slashes or dashes, whose order is inferred from the values of a column."""
+separated by dots, slashes or dashes, in an order inferred from the values of a column."""
 
 import re
 from collections.abc import Sequence
@@ -36,8 +36,7 @@ def to_timestamps(column: Any) -> Any:
 
 
 def read_dates(texts: Sequence[str], order: str | None = None) -> np.ndarray:
-    """Seconds since 1970 of each text, NaN if it is not a date. ``order`` is one of ``ORDERS``, or
-    None to infer it from the values."""
+    """Seconds since 1970 of each text, NaN if not a date; without ``order``, it is inferred."""
     parts = pc.extract_regex(pa.array(texts, pa.string()), DATE + CLOCK + HALF)
     known = np.asarray(parts.is_valid())
     seconds = np.full(len(texts), np.nan)
@@ -81,7 +80,7 @@ def _offsets(zones: np.ndarray) -> np.ndarray:
 
 
 def _find_order(first: np.ndarray, second: np.ndarray, marks: np.ndarray) -> str:
-    """Infer the order: a number above twelve is a day, and with points the day comes first."""
+    """Infer the order: a number above twelve is a day, and with dots the day comes first."""
     if (first > 12).any() or (marks == ".").all() or (first == second).all():
         return "day-first"
     if (second > 12).any():

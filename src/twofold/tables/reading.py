@@ -1,8 +1,6 @@
-"""Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time.
-
-CSV files are parsed by Python's ``csv``, which, unlike Arrow, knows the line numbers of rows and
-accepts rows of any length.
-"""
+"""Tables from CSV and Parquet files and from data frames: whole, or a block of rows at a time. CSV
+files are parsed by Python's ``csv``, which, unlike Arrow, knows the line numbers of rows and
+accepts rows of any length."""
 
 import csv
 import io
@@ -19,19 +17,12 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 
 from twofold.core.naming import listed
+from twofold.tables import table as tables
 from twofold.tables.arrow import pa, parquet
-from twofold.tables.table import (
-    Table,
-    TableError,
-    check_headings,
-    disk_errors,
-    join_tables,
-    parsing_errors,
-)
+from twofold.tables.table import Table, TableError, disk_errors, parsing_errors
 
 PARQUET = (".parquet", ".pq")
-# Bytes read at a time from a column of a Parquet file: little compared with a page (1 MiB by
-# default).
+# Bytes read at a time from a column of a Parquet file: few compared with a page (1 MiB by default).
 BUFFER_BYTES = 2**16
 WHOLE_ROWS = 2**16
 DELIMITERS = ",;\t|"
@@ -62,13 +53,13 @@ class CsvFile:
         headings = [heading.strip() for heading in first]
         if not any(headings):
             raise TableError(f"{path} is empty: expected a heading and rows")
-        check_headings(path, headings)
+        tables.check_headings(path, headings)
         self.names = [heading for heading in headings if heading]
         # Columns without a heading are never used, but need distinct names.
         self._headings = [one or " " * (place + 1) for place, one in enumerate(headings)]
 
     def count_rows(self) -> int | None:
-        """None: the number of rows is unknown before reading."""
+        """None: unknown before reading."""
         return None
 
     @cached_property
@@ -84,7 +75,7 @@ class CsvFile:
         """Blocks of at most ``size`` rows; cells are texts."""
         columns, records = list(self._headings if names is None else names), self._records()
         while parts := list(self._tables(islice(records, size), columns)):
-            yield join_tables(parts)
+            yield tables.join_tables(parts)
 
     def _tables(self, records: Iterator[Record], names: list[str]) -> Iterator[Table]:
         """A few rows at a time, because Python strings need far more memory than Arrow's."""
@@ -157,10 +148,8 @@ def _encoding(path: Path, start: bytes, otherwise: str) -> str:
 
 
 class ParquetFiles:
-    """A Parquet file, or a folder of them in the order of their names.
-
-    Besides the rows of a block, at most one page per column is in memory.
-    """
+    """A Parquet file, or a folder of them in the order of their names. Besides the rows of a block,
+    at most one page per column is in memory."""
 
     def __init__(self, path: Path):
         self.source = str(path)
@@ -179,7 +168,7 @@ class ParquetFiles:
                     f"{_kinds(schemas[0])}; the files of a folder must agree"
                 )
         self._headings = schemas[0].names
-        check_headings(path, self._headings)
+        tables.check_headings(path, self._headings)
         self.names = [name for name in self._headings if name.strip()]
 
     def count_rows(self) -> int:
@@ -208,15 +197,12 @@ TableFile: TypeAlias = CsvFile | ParquetFiles
 
 def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> Table:
     """Read a CSV or Parquet file, a folder of Parquet files, or a data frame (pandas, polars),
-    unchanged.
-
-    The default delimiter of a CSV file is the most frequent one in its heading.
-    """
+    unchanged. The default delimiter of a CSV file is the most frequent one in its heading."""
     if hasattr(source, "columns"):
         return _from_data_frame(source)
     path = _path(source)
     if _is_parquet(path):
-        file = open_table(path)
+        file: TableFile = ParquetFiles(path)
     else:
         with disk_errors(path, "read"):
             content = path.read_bytes()
@@ -224,7 +210,7 @@ def read_table(source: Any, *, delimiter: str | None = None, encoding: str = "ut
     blocks = list(file.blocks(WHOLE_ROWS))
     if not blocks:
         raise TableError(f"{path} has a heading but no rows")
-    return join_tables(blocks)
+    return tables.join_tables(blocks)
 
 
 def open_table(source: Any, *, delimiter: str | None = None, encoding: str = "utf-8") -> TableFile:
@@ -256,7 +242,7 @@ def _is_parquet(path: Path) -> bool:
 
 def _from_data_frame(frame: Any) -> Table:
     names = [str(name) for name in frame.columns]
-    check_headings("the data frame", names)
+    tables.check_headings("the data frame", names)
     with parsing_errors("the data frame", "table"):
         data = pa.table([_arrow_column(frame[name]) for name in frame.columns], names)
     return Table("the data frame", "row", data, np.arange(len(frame)))

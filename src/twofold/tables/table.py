@@ -37,11 +37,8 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table, or a block of rows of a larger one.
-
-    ``unit`` is the name of a row in the ``source`` ("line" for a CSV file), and ``rows`` holds the
-    row numbers. ``decimal`` is the decimal mark in texts.
-    """
+    """A table, or a block of rows of a larger one; ``unit`` is the name of a row in the ``source``
+    ("line" for a CSV file), ``rows`` holds the row numbers, ``decimal`` is the decimal mark."""
 
     source: str
     unit: str
@@ -54,7 +51,6 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """Names of the named columns."""
         return [name for name in self.data.column_names if name.strip()]
 
     def take(self, index: np.ndarray) -> "Table":
@@ -67,8 +63,7 @@ class Table:
         return [f"{self.unit} {number}" for number in self.rows[index]]
 
     def numbers(self, name: str, missing: Collection[str | float] = ()) -> Numbers:
-        """A column as numbers; ``missing`` lists further markers for missing values: words, or
-        numbers in any notation."""
+        """A column as numbers; ``missing`` lists further markers: words, or numbers in any form."""
         column = self._convert(_numbers, name, missing, self.decimal)
         for marker in missing:
             with suppress(ValueError):
@@ -93,7 +88,7 @@ class Table:
         self, name: str, date_order: str | None = None, missing: Collection[str | float] = ()
     ) -> Numbers:
         """A column of dates (seconds since 1970) or durations (seconds), and the texts that are not
-        dates. ``date_order`` resolves dates like 03/04/2025 if the values are ambiguous."""
+        dates. ``date_order`` resolves ambiguous dates like 03/04/2025."""
         try:
             return self._convert(_dates, name, missing, self.decimal, date_order)
         except AmbiguousDatesError as error:
@@ -185,7 +180,6 @@ def check_headings(source: Any, headings: list[str]) -> None:
 
 
 def join_tables(tables: Sequence[Table]) -> Table:
-    """Concatenate blocks of one table."""
     rows = np.concatenate([table.rows for table in tables])
     return replace(tables[0], data=pa.concat_tables([one.data for one in tables]), rows=rows)
 
@@ -200,7 +194,7 @@ def list_of_names(what: str, given: Any) -> list[str]:
 @contextmanager
 def parsing_errors(source: Any, kind: str) -> Iterator[None]:
     """Convert any parsing error into a ``TableError`` with the source's name."""
-    # Arrow and csv have exception classes of their own.
+    # Arrow and csv also have their own exception classes.
     wrong = (OSError, ValueError, TypeError, KeyError, ArithmeticError, MemoryError, csv.Error)
     try:
         yield
@@ -239,21 +233,22 @@ def _dates(
 
 
 def _labels(column: Any, decimal: str) -> list[str]:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = column.combine_chunks()
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     coded = array.dictionary_encode(null_encoding="encode")  # each label once
     whole = re.compile(rf"\A(-?\d+)\{decimal}0+\Z")
-    names = [
-        (str(int(cell)) if cell.is_integer() else repr(cell))
-        if isinstance(cell, float)
-        else whole.sub(r"\1", _text(cell))
-        for cell in coded.dictionary.to_pylist()
-    ]
+
+    def label(cell: Any) -> str:
+        if isinstance(cell, float):
+            return str(int(cell)) if cell.is_integer() else repr(cell)
+        return whole.sub(r"\1", _text(cell))
+
+    names = list(map(label, coded.dictionary.to_pylist()))
     return np.array(names, object)[coded.indices.to_numpy()].tolist()
 
 
 def parse_number(text: str, decimal: str = ".") -> float:
-    """Parse a number without thousands separators: 1.234 is ambiguous, and 1_234 Python's."""
+    """Parse a number; 1.234 with a decimal comma and Python's 1_234 are refused."""
     if "_" in text or (decimal != "." and "." in text):
         raise ValueError(text)
     return float(text.replace(decimal, "."))
@@ -290,7 +285,7 @@ def _floats(column: Any) -> np.ndarray:
 
 def _texts(column: Any) -> Any:
     """A column as one array of stripped texts."""
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = column.combine_chunks()
     if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         array = pa.array([None if cell is None else str(cell) for cell in array.to_pylist()])
     return pc.utf8_trim_whitespace(array.cast(pa.large_string()))

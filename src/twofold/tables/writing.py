@@ -24,10 +24,8 @@ def write_table(path: Any, columns: Mapping[str, Any]) -> None:
 
 @contextmanager
 def open_writer(path: Path) -> Iterator[Write]:
-    """A function that appends a block of columns to a CSV or Parquet file.
-
-    The file appears under its name when it is complete; after an error nothing is left behind.
-    """
+    """A function that appends a block of columns to a CSV or Parquet file. The file appears under
+    its name when it is complete; after an error nothing is left behind."""
     if path.suffix.lower() not in ENDINGS:
         raise TableError(f"a table file must end in .csv, {' or '.join(PARQUET)}, got {path}")
     kind = _parquet_writer if path.suffix.lower() in PARQUET else _csv_writer

@@ -143,12 +143,12 @@ def test_a_sweep_that_was_killed_does_only_what_is_missing(tmp_path):
 def test_an_identity_that_is_not_json_cannot_be_kept(tmp_path):
     job = Job("odd", os.getpid, (), {"state": object()})
     assert run_jobs([job]) == [os.getpid()]
-    with pytest.raises(ValueError, match=r"'odd' can only be stored .*identity .*JSON"):
+    with pytest.raises(ValueError, match=r"'odd' cannot be stored: its identity .*JSON"):
         run_jobs([job], tmp_path)
 
 
 def test_an_unknown_executor_is_refused():
-    with pytest.raises(ValueError, match="local, ray, got 'rya'; did you mean 'ray'"):
+    with pytest.raises(ValueError, match="got 'rya'; did you mean 'ray'"):
         run_jobs([], executor="rya")
 
 
@@ -213,7 +213,7 @@ def test_a_folder_that_holds_all_results_need_not_be_written(tmp_path, monkeypat
 def test_jobs_that_cannot_be_told_from_each_other_are_refused(tmp_path):
     same = [Job(f"job {n}", answer, (n,), {}) for n in range(3)]
     assert run_jobs(same) == [0, 1, 2]
-    with pytest.raises(ValueError, match="jobs 'job 0' and 'job 1' have the same function"):
+    with pytest.raises(ValueError, match=r"'job 1' .* the same function and identity as 'job 0'"):
         run_jobs(same, tmp_path)
 
 
@@ -237,7 +237,7 @@ def make_local():
 def test_results_of_functions_without_a_name_cannot_be_kept(function, tmp_path):
     job = Job("odd", function, (3,), {})
     assert run_jobs([job]) == [3]
-    with pytest.raises(ValueError, match="'odd' can only be stored if its function has a name"):
+    with pytest.raises(ValueError, match=r"'odd' cannot be stored: .* no name of its own"):
         run_jobs([job], tmp_path)
 
 
