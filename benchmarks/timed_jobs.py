@@ -88,7 +88,7 @@ def ensemble_setup(
     method = ensemble.Ensemble(
         members=members, nodes=NODES, batch_size=batch, updates=epochs * ensemble.UPDATES
     )
-    roles = ensemble.deal_roles(0, members, method.folds, rows, room)
+    roles = ensemble.assign_roles(0, members, method.folds, rows, room)
     order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
     start = ensemble.draw_starts(model, "float32", jax.random.split(jax.random.key(0), members))
     share = Share(data, roles, order, start)

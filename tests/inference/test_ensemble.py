@@ -36,7 +36,7 @@ def run():
     method, data = Ensemble(members=MEMBERS, updates=1_500), make_data()
     setup = method.set_up(MODEL, np.array([ROWS]), "float32")
     keys = jax.random.split(jax.random.key(0), MEMBERS)
-    roles = ensemble.deal_roles(0, MEMBERS, method.folds, ROWS, ROOM)
+    roles = ensemble.assign_roles(0, MEMBERS, method.folds, ROWS, ROOM)
     order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
     repeated = jax.tree.map(lambda leaf: jnp.stack([leaf] * MEMBERS), data)
     start = ensemble.draw_starts(MODEL, "float32", keys)
@@ -51,7 +51,7 @@ def run():
 
 @pytest.mark.parametrize(("rows", "folds"), [(3, 5), (40, 5), (64, 4)])
 def test_every_row_is_held_out_by_one_member_of_each_group(rows, folds):
-    roles = ensemble.deal_roles(3, 3 * folds, folds, rows, ROOM)
+    roles = ensemble.assign_roles(3, 3 * folds, folds, rows, ROOM)
     assert set(np.unique(roles[:, :rows])) <= {TRAIN, STOP, SCORE}
     assert (roles[:, rows:] == PADDING).all()
     groups = min(folds, max(2, rows // 2))
@@ -65,7 +65,7 @@ def test_every_row_is_held_out_by_one_member_of_each_group(rows, folds):
 
 
 def test_roles_follow_the_seed_and_groups_are_dealt_anew():
-    first, again, other = (ensemble.deal_roles(seed, 10, 5, ROWS, ROOM) for seed in (0, 0, 1))
+    first, again, other = (ensemble.assign_roles(seed, 10, 5, ROWS, ROOM) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any() and (first[:5] != first[5:]).any()
 
@@ -245,7 +245,7 @@ def test_many_rows_that_stop_a_member_are_looked_at_from_all_over_the_table(monk
 def test_rows_that_are_held_out_train_nobody(batch_size):
     """Other outputs in held-out rows change what stops a member, and nothing that it learns."""
     data = make_data()
-    role = jnp.asarray(ensemble.deal_roles(0, 1, 3, ROWS, ROOM)[0])
+    role = jnp.asarray(ensemble.assign_roles(0, 1, 3, ROWS, ROOM)[0])
     order = jnp.argsort(role, stable=True).astype(jnp.int32)
     start = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), make_network())
     config = ensemble.Config(MODEL, batch_size, 1)

@@ -55,7 +55,6 @@ class JointFit(NamedTuple):
     def make_checkpoint(
         self, epochs: int, stage: str = "", starts: Sequence[Network] | None = None
     ) -> Checkpoint | None:
-        """The checkpoint of a run or stage, with its identity."""
         first, method = self.estimators[0], self.methods[0]
         if first.checkpoint is None:
             return None
@@ -78,9 +77,8 @@ class JointFit(NamedTuple):
         """Final states of earlier fits, if all can go on with the same number of latent inputs."""
         earlier = [_earlier_fit(one, self.methods[0], model) for one in self.estimators]
         starts = [start for start in earlier if start is not None]
-        if len(starts) < len(earlier):
-            return None
-        return starts if len({one.model_.latents for one in self.estimators}) == 1 else None
+        same = len(starts) == len(earlier) and len({e.model_.latents for e in self.estimators}) == 1
+        return starts if same else None
 
 
 def fit_many(
@@ -135,10 +133,7 @@ def fit_many(
 
 
 def fit_prepared(
-    joint: JointFit,
-    problems: Any,
-    read: Callable[[], Sequence[Padded]],
-    unit: str | None = None,
+    joint: JointFit, problems: Any, read: Callable[[], Sequence[Padded]], unit: str | None = None
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
     results; ``read`` returns the data of a member, or some of them, for diagnostics."""
@@ -295,7 +290,7 @@ def _prepare(
     fingerprint = persistence.fingerprint(x, columns, *(p for p in facts if p is not None))
     if facts.error is not None:
         facts = facts._replace(error=np.square(facts.error / of_y.scale))
-    about = about_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
+    about = describe_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
     y = of_y.transform(columns)
     if about.model.varying_noise:
         about = about._replace(model=replace(about.model, noise_floor=noise_floor(y)))
@@ -326,7 +321,7 @@ def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int
     return tuple(int(units) for units in sizes)
 
 
-def about_data(
+def describe_data(
     estimator: Regressor,
     of_x: Standardizer,
     of_y: Standardizer,

@@ -72,7 +72,6 @@ def score_as_mixture(
 
 
 def row_weights(data: Padded) -> np.ndarray | None:
-    """The weights of the rows of a data set, without padding."""
     return None if data.weight is None else np.asarray(data.weight, np.float64)[: int(data.size)]
 
 

@@ -362,7 +362,6 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
 
 def _warn_of_overflow(predictions: Any, dtype: str, stacklevel: int) -> None:
-    """Warn about non-finite predictions."""
     leaves = jax.tree.leaves(predictions)
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())

@@ -66,7 +66,7 @@ class Fits:
             members = [self.chosen[i] for i in group]
             begun, self.stopped = begin_chains(self.task.of(group), members)
         except TooLargeError as error:
-            sentence = f"{error}; the ensemble is kept as it is, without chains"
+            sentence = f"{error}; the fit keeps the ensemble, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=6)
             return
         for index, chain in zip(group, begun, strict=True):
@@ -122,7 +122,7 @@ def fit_staged(
     """
     method, runs, room, sizes = task.method, task.method.runs, task.data.x.shape[1], task.data.size
     roles = [
-        ensemble.deal_roles(seed, runs, task.ensemble.folds, int(rows), room, group)
+        ensemble.assign_roles(seed, runs, task.ensemble.folds, int(rows), room, group)
         for seed, rows, group in zip(seeds, sizes, groups or [None] * len(seeds), strict=True)
     ]
     stopped = False

@@ -9,15 +9,14 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from twofold.estimators.latent import SURE
+from twofold.estimators.latent import SIGNIFICANT_ERRORS
 from twofold.estimators.members import Members, Task, add_draw_axis, join, pick, repeat, score_rows
 from twofold.inference import langevin
 from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, summarise
 from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats per row
-UNSCORED = OutOfBag(0.0, 0.0, 0)
+WORTHWHILE_GAIN, REPORTED_GAIN = 0.0075, 0.05  # nats per row
 
 
 class StageResult(NamedTuple):
@@ -60,12 +59,13 @@ def run_stage(
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
-        scores = before.scores, before.fair_scores, before.scored
+        after = before._replace(start=end, step_size=np.exp(states.log_step), draws=draws)
         if not last:
             score = partial(score_rows, method.nodes, member, draws, pick(task.data, index))
-            scores = score(STOP, SCORE), score(SCORE), draws
-        kept = draws, *scores, before.steps, before.gain
-        results.append(StageResult(end, np.exp(states.log_step), *kept))
+            after = after._replace(
+                scores=score(STOP, SCORE), fair_scores=score(SCORE), scored=draws
+            )
+        results.append(after)
     return results, outcome.stopped
 
 
@@ -94,10 +94,10 @@ def begin_chains(task: Task, members: Sequence[Members]) -> tuple[list[StageResu
 
 def would_pay(before: StageResult, after: StageResult) -> bool:
     """Whether the next stage is expected to be worthwhile, extrapolating the decreasing gains."""
-    gain, error, _ = after.gain or UNSCORED
+    gain, error, _ = after.gain or (0.0, 0.0, 0)
     previous = before.gain.score if before.gain else gain
     expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
-    return gain > error and expected > WORTH_IT
+    return gain > error and expected > WORTHWHILE_GAIN
 
 
 def warn_if_unfinished(
@@ -110,14 +110,11 @@ def warn_if_unfinished(
         if chain is not None and chain.gain is not None and chain.steps == longest:
             gains.append(chain.gain.score)
             steps = max(steps, 2 * longest)
-    if gains and max(gains) > WORTH_SAYING:
-        warnings.warn(
-            f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{max(gains):.2f} nats per row in the last stage); a longer run may predict better: "
-            f"inference=Langevin(steps={steps})",
-            ConvergenceWarning,
-            stacklevel=6,
-        )
+    if gains and max(gains) > REPORTED_GAIN:
+        sentence = "predictions of held-out rows were still improving when the chains ended (by "
+        sentence += f"{max(gains):.2f} nats per row in the last stage); for a longer run, use "
+        sentence += f"inference=Langevin(steps={steps})"
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=6)
 
 
 def is_kept(members: Members, chains: StageResult) -> bool:
@@ -127,4 +124,4 @@ def is_kept(members: Members, chains: StageResult) -> bool:
     if not len(members.scores):
         return True
     loss = summarise(members.scores - chains.fair_scores)
-    return not loss.score > SURE * loss.standard_error
+    return not loss.score > SIGNIFICANT_ERRORS * loss.standard_error

@@ -28,12 +28,8 @@ from twofold.uncertainty.chains import Diagnostics
 
 POSTERIORS: dict[str, Any] = {one.__name__: one for one in (MeanFieldPosterior, SampledPosterior)}
 # Attributes stored as mappings.
-REPORTS: dict[str, Any] = {
-    "convergence": Convergence,
-    "diagnostics": Diagnostics,
-    "out_of_bag": OutOfBag,
-    "comparison": Comparison,
-}
+REPORTS: dict[str, Any] = {"convergence": Convergence, "diagnostics": Diagnostics}
+REPORTS |= {"out_of_bag": OutOfBag, "comparison": Comparison}
 PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
@@ -73,8 +69,8 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
     # The last step may produce non-finite weights, which no later energy reveals.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
-            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
-            "for extreme values in the data"
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or check "
+            "the data for extreme values"
         )
     rows, diagnostics, error = int(data.size), None, None
     if result.chains is not None:
@@ -88,9 +84,8 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
-    fitted = {"posterior": result.posterior, "convergence": result.convergence}
-    fitted |= {"diagnostics": diagnostics, "integration_error": error}
-    return fitted | {"out_of_bag": result.out_of_bag, "comparison": None}
+    fitted = {name: getattr(result, name) for name in ("posterior", "convergence", "out_of_bag")}
+    return fitted | {"diagnostics": diagnostics, "integration_error": error, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -119,13 +114,12 @@ def find_worries(estimator: Regressor) -> str | None:
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    """Warn about fits that have not converged."""
     worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
     if worries:
         index, sentence = next(iter(worries.items()))
         if len(estimators) > 1:
             count = f"{len(worries)} of {len(estimators)} fits"
-            sentence = f"{count}, first of them {index}: {sentence}"
+            sentence = f"{count} may not have converged, the first is number {index}: {sentence}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
 
 
@@ -153,7 +147,6 @@ def pack(estimator: Regressor) -> Stored:
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:
-    """Restore an estimator from the output of ``pack``."""
     metadata = stored.metadata
     if metadata["estimator"] != estimator_class.__name__:
         raise FileFormatError(

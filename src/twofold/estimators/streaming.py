@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import JointFit, about_data, check_memory, fit_prepared
+from twofold.estimators.fitting import JointFit, check_memory, describe_data, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
@@ -55,7 +55,6 @@ class Scratch(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return self.running.rows
 
     @property
@@ -158,8 +157,8 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     each = bytes_per_datum(latents, np.dtype(estimator.dtype).itemsize)
     total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
     raise ValueError(
-        f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and is "
-        "not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
+        f"Alpha() with a latent input stores a q(z) of {each} bytes for each row{total}; it cannot "
+        "be fitted block by block; use Alpha(encoder=[20]), which computes q(z) by a network, or "
         f"Alpha(nodes={STREAMED_NODES}), which integrates z out"
     )
 
@@ -169,7 +168,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     joint, rows = scratch.running.standardizer(), scratch.block_rows
     sides = (slice(None, inputs), slice(inputs, None))
     of_x, of_y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
-    about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
+    about = describe_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
     # One epoch per block, in all passes together.
     method: Any = resolve_method(estimator.inference)
     updates = scratch.blocks * -(-rows // method.batch_size)
@@ -200,7 +199,6 @@ class Blocks:
     ahead: dict[int, Future[Any]] = field(default_factory=dict)
 
     def __call__(self, visit: int) -> Padded:
-        """The block of a visit."""
         x, y, rows = self.ahead[visit].result() if visit in self.ahead else self._read(visit)
         if visit + 1 < self.visits:
             self.ahead = {visit + 1: self.pool.submit(self._read, visit + 1)}
@@ -241,7 +239,6 @@ def split_columns(
 
 
 def _round(values: np.ndarray) -> np.ndarray:
-    """Round to DIGITS significant digits."""
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)
@@ -273,8 +270,8 @@ def decompose_table(
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:
         raise ValueError(
-            f"the model was fitted to {model.n_features_in_} columns without names; name the "
-            "columns of the table with inputs=[…]"
+            f"the model was fitted to {model.n_features_in_} columns without names; give the "
+            "column names of the table with inputs=[…]"
         )
     columns = [one if isinstance(one, Column) else Column(str(one)) for one in names]
     features = sum(len(one.features) for one in columns)

@@ -24,7 +24,7 @@ import optax
 from jax.scipy.stats import norm
 
 from twofold.core import sharding
-from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys, Scalar
 from twofold.core.numerics import Padded, select
 from twofold.inference.loop import Info, Setup, bind, descend
 from twofold.inference.method import Method, check_positive, integer, option, optional
@@ -89,7 +89,6 @@ class Ensemble(Method):
     learning_rate: float = option(0.03, check_positive)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """Set up the run for data sets of these sizes, fitted together."""
         latent_nodes(model, self.nodes)
         config = Config(model, self.batch_size, self.nodes)
         updates = self.updates or default_updates(int(sizes.min()))
@@ -135,7 +134,7 @@ def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return centre + relative * (scores - centre)
 
 
-def deal_roles(
+def assign_roles(
     seed: int, members: int, folds: int, rows: int, room: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
     """The role of each of ``room`` rows for each member, ``[members, room]``: TRAIN, STOP, SCORE or
@@ -143,7 +142,7 @@ def deal_roles(
     ``groups`` (numbered from 0) have the same role."""
     if groups is not None:
         count = int(groups.max()) + 1
-        of_groups = deal_roles(seed, members, folds, count, count)
+        of_groups = assign_roles(seed, members, folds, count, count)
         return np.pad(of_groups[:, groups], ((0, 0), (0, room - rows)), constant_values=PADDING)
     folds = min(folds, max(2, rows // 2))
     rng = np.random.default_rng([seed, members])
@@ -162,7 +161,7 @@ class Schedule(NamedTuple):
     """Settings shared by all members; the length of the first cycle is in epochs."""
 
     first_cycle: Int[Array, ""]
-    learning_rate: Float[Array, ""]
+    learning_rate: Scalar
 
 
 class Network(NamedTuple):
@@ -181,7 +180,6 @@ class Share(NamedTuple):
     start: Network
 
     def rows_of(self, role: int) -> Int[Array, ""]:
-        """The number of rows with a role."""
         return jnp.sum(self.role == role)
 
 
@@ -192,8 +190,8 @@ class State(NamedTuple):
     network: Network
     moments: Any
     best: Network
-    score: Float[Array, ""]
-    best_score: Float[Array, ""]
+    score: Scalar
+    best_score: Scalar
     best_epoch: Int[Array, ""]
     done: Bool[Array, ""]
 
@@ -218,9 +216,9 @@ def mean_energy(
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     mask: Bool[Array, "B"] | Float[Array, "B"],
-    num_data: Float[Array, ""],
+    num_data: Scalar,
     error: Float[Array, "B O"] | None = None,
-) -> Float[Array, ""]:
+) -> Scalar:
     """The objective of a member, per datum, estimated from a minibatch."""
     count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
@@ -245,7 +243,7 @@ def log_densities(
 def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
     """``log_densities`` of all rows, ROWS_AT_ONCE at a time to bound memory."""
 
-    def of_row(row: Any) -> Float[Array, ""]:
+    def of_row(row: Any) -> Scalar:
         batch = jax.tree.map(lambda part: part[None], row)
         return log_densities(model, nodes, network, *batch)[0]
 
@@ -302,14 +300,12 @@ def out_of_bag_ranks(
 
 
 def init(config: Config, key: Key, share: Share) -> State:
-    """Initial state."""
     worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
     start = share.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
 
 
 def finished(states: State, epoch: int) -> np.ndarray:
-    """Which members have finished."""
     return sharding.on_host(states.done)
 
 

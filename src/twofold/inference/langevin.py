@@ -27,7 +27,7 @@ from blackjax.mcmc import adjusted_mclmc, mclmc
 from blackjax.mcmc.hmc import HMCState
 from blackjax.mcmc.integrators import isokinetic_velocity_verlet
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import Padded
 from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
 from twofold.inference.loop import Info, Setup, bind
@@ -74,11 +74,10 @@ class Langevin(Method):
     nodes : int
         As for ``Ensemble``.
     steps : int or None
-        Maximum number of steps of a chain on all rows (None: 16,000; fewer if a step is costly: for
-        large tables and networks, and with a latent input). Before, the chain runs in stages on the
-        rows that its member trained on: 1/32 of ``steps`` first, then twice as many in each stage
-        while the score of the held-out rows improves. The stage on all rows is twice as long as the
-        last one that improved it, and at least a quarter of ``steps``.
+        Maximum number of steps of a chain on all rows (None: 16,000; fewer for large tables and
+        networks, and with a latent input). The first stage on part of the rows takes 1/32 of them,
+        the one on all rows twice as many as the last stage that improved the score of the held-out
+        rows, and at least a quarter of ``steps``.
     energy_error : float
         Mean square of the energy error of a step, per dimension.
     adjusted : bool
@@ -116,14 +115,8 @@ class Langevin(Method):
     @property
     def members(self) -> Ensemble:
         """The ensemble that the chains start from."""
-        return Ensemble(
-            members=self.chains,
-            folds=self.folds,
-            nodes=self.nodes,
-            updates=self.updates,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
+        shared = ("folds", "nodes", "updates", "batch_size", "learning_rate")
+        return Ensemble(members=self.chains, **{name: getattr(self, name) for name in shared})
 
 
 class Walk(NamedTuple):
@@ -132,7 +125,7 @@ class Walk(NamedTuple):
     data: Padded
     counted: Bool[Array, "N"]
     start: Network
-    step_size: Float[Array, ""]
+    step_size: Scalar
 
 
 class State(NamedTuple):
@@ -140,12 +133,12 @@ class State(NamedTuple):
     position, draws, and running mean square of the energy errors."""
 
     chain: Any
-    log_step: Float[Array, ""]
+    log_step: Scalar
     mean: Float[Array, "d"]
     square: Float[Array, "d"]
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R noise"]
-    error: Float[Array, ""]
+    error: Scalar
 
 
 def noise_prior(model: BNNLV) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +163,7 @@ def from_position(model: BNNLV, position: Float[Array, "d"]) -> Network:
     return Network(model.weight_variance**0.5 * weights, centre + deviation * noise)
 
 
-def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Float[Array, ""]:
+def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Scalar:
     """``log p(W, Σ | X, y)`` up to a constant."""
     network, data = from_position(config.model, position), walk.data
     mask = data.weigh(walk.counted)
@@ -196,13 +189,13 @@ def init(config: Config, key: Key, walk: Walk) -> State:
     )
 
 
-def tolerated_error(config: Config, walk: Walk, dimension: int) -> Float[Array, ""]:
+def tolerated_error(config: Config, walk: Walk, dimension: int) -> Scalar:
     """Tolerated mean square of the energy error of a step, per dimension."""
     of_rows = ERROR_PER_ROW * jnp.sum(walk.counted) / dimension
     return config.energy_error * jnp.minimum(1.0, of_rows)
 
 
-def momentum_length(state: State) -> Float[Array, ""]:
+def momentum_length(state: State) -> Scalar:
     """The momentum decoherence length: the spread of the positions."""
     spread = jnp.sqrt(jnp.maximum(jnp.sum(state.square), 0.0))
     return jnp.clip(spread, 10.0 * jnp.exp(state.log_step), state.mean.shape[0] ** 0.5)
@@ -214,13 +207,9 @@ def learn(state: State, chain: Any, change: Array, error: Array, number: Any) ->
     before = chain.position - state.mean
     mean = state.mean + weight * before
     square = state.square + weight * (before * (chain.position - mean) - state.square)
-    return state._replace(
-        chain=chain,
-        log_step=state.log_step + change,
-        mean=mean,
-        square=square,
-        error=state.error + 0.01 * (error - state.error),
-    )
+    error = state.error + 0.01 * (error - state.error)
+    log_step = state.log_step + change
+    return State(chain, log_step, mean, square, state.weights, state.log_noise, error)
 
 
 def move(
@@ -233,16 +222,13 @@ def move(
 ) -> State:
     """One unadjusted step; a non-finite step is skipped."""
     dimension = state.mean.shape[0]
-    kernel = mclmc.build_kernel(
-        isokinetic_velocity_verlet,
-        desired_energy_var_max_ratio=1.0,
-        desired_energy_var=LARGEST_ERROR**2,
-    )
+    limit = {"desired_energy_var_max_ratio": 1.0, "desired_energy_var": LARGEST_ERROR**2}
+    kernel = mclmc.build_kernel(isokinetic_velocity_verlet, **limit)
     target = partial(log_posterior, config, walk)
     length, step_size = momentum_length(state), jnp.exp(state.log_step)
     moved, info = kernel(key, state.chain, target, 1.0, length, step_size)
-    refused = jnp.all(moved.position == state.chain.position)
-    error = jnp.where(refused, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
+    skipped = jnp.all(moved.position == state.chain.position)
+    error = jnp.where(skipped, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
     tolerated = tolerated_error(config, walk, dimension) * jnp.where(hasty, HASTE, 1.0)
     excess = error / tolerated
     return learn(state, moved, ADAPTATION * jnp.clip(1.0 - excess, -5.0, 1.0), error, number)
@@ -254,11 +240,7 @@ def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Arra
     kernel = adjusted_mclmc.build_kernel(isokinetic_velocity_verlet)
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
     proposal, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
-    moved = chain._replace(
-        position=proposal.position,
-        logdensity=proposal.logdensity,
-        logdensity_grad=proposal.logdensity_grad,
-    )
+    moved = chain._replace(**proposal._asdict())
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
     return learn(state, moved, change, jnp.zeros_like(state.error), number)
@@ -288,10 +270,9 @@ def step(
     slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot
     network = from_position(config.model, state.chain.position)
-    state = state._replace(
-        weights=jnp.where(open_slots, network.weights, state.weights),
-        log_noise=jnp.where(open_slots, network.log_noise, state.log_noise),
-    )
+    weights = jnp.where(open_slots, network.weights, state.weights)
+    log_noise = jnp.where(open_slots, network.log_noise, state.log_noise)
+    state = state._replace(weights=weights, log_noise=log_noise)
     energy = -state.chain.logdensity / jnp.maximum(jnp.sum(walk.counted), 1)
     return state, Info(energy, (~jnp.isfinite(energy)).astype(int))
 

@@ -24,7 +24,6 @@ def log_ball_volume(d: int) -> float:
 
 
 def check_neighbours(k: int, n: int) -> None:
-    """Check that each of ``n`` samples has ``k`` neighbours."""
     if not 1 <= k < n:
         raise ValueError(
             f"k must be at least 1 and less than the number of samples, got k={k} for {n} samples; "
