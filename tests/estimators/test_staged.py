@@ -20,8 +20,8 @@ from twofold.estimators.stages import (
     StageResult,
     begin_chains,
     is_kept,
+    is_worthwhile,
     warn_if_unfinished,
-    would_pay,
 )
 from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, assign_roles
 from twofold.inference.langevin import STEPS, Langevin
@@ -366,7 +366,7 @@ def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
 def test_chains_go_on_while_the_next_stage_is_expected_to_pay(previous, gain, error, goes_on):
     after = StageResult(None, None, None, None, None, None, 1, OutOfBag(gain, error, 50))
     before = after._replace(gain=None if previous is None else OutOfBag(previous, 0.01, 50))
-    assert would_pay(before, after) is goes_on
+    assert is_worthwhile(before, after) is goes_on
 
 
 def test_an_ensemble_takes_no_warm_start(quick):

@@ -248,8 +248,7 @@ def _check_members(
     for name, values in given.items():
         if len(values) != len(estimators):
             raise ValueError(
-                f"{name} must be a list with one entry for each estimator, got {len(values)} for "
-                f"{len(estimators)}"
+                f"{name} needs an entry for each of {len(estimators)} estimators, got {len(values)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("estimators must be different objects; use sklearn.base.clone")
@@ -322,18 +321,13 @@ def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int
 
 
 def describe_data(
-    estimator: Regressor,
-    of_x: Standardizer,
-    of_y: Standardizer,
-    y_ndim: int,
-    fingerprint: str,
-    rows: int,
+    estimator: Regressor, x: Standardizer, y: Standardizer, y_ndim: int, fingerprint: str, rows: int
 ) -> About:
     """Model and seed of an estimator, from summaries of its data."""
-    validation.refuse_huge("X", of_x.scale)
-    validation.refuse_huge("y", of_y.scale)
+    validation.refuse_huge("X", x.scale)
+    validation.refuse_huge("y", y.scale)
     method: Any = resolve_method(estimator.inference)
-    inputs, varying = len(of_x.mean), method.form == "varying"
+    inputs, varying = len(x.mean), method.form == "varying"
     chosen = {name: getattr(estimator, name) for name in FORMS}
     # Which settings go beyond the paper.
     beyond = {n: varying if v == "auto" else v == FORMS[n][1] for n, v in chosen.items()}
@@ -341,7 +335,7 @@ def describe_data(
     levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
         inputs=inputs,
-        outputs=len(of_y.mean),
+        outputs=len(y.mean),
         hidden=hidden_sizes(estimator.hidden_layer_sizes, varying, rows, inputs),
         latents=latents,
         latent_levels=levels,
@@ -353,4 +347,4 @@ def describe_data(
         activation=FORMS["activation"][beyond["activation"]],
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
-    return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
+    return About(x, y, y_ndim, int(seed), fingerprint, model)

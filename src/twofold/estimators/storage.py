@@ -96,29 +96,30 @@ def _integration_error(
     return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
 
 
-def find_worries(estimator: Regressor) -> str | None:
+def describe_problems(estimator: Regressor) -> str | None:
     """A warning if the fit has not converged; None for methods that are scored out of bag."""
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
-    worries = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
+    problems = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
     error = estimator.integration_error_
     if error is not None and error >= GOOD_INTEGRATION_ERROR:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
-        worries.append(
+        problems.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
             f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
-    return "; ".join(filter(None, worries)) or None
+    return "; ".join(filter(None, problems)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
-    if worries:
-        index, sentence = next(iter(worries.items()))
+    described = enumerate(map(describe_problems, estimators))
+    problems = {index: sentence for index, sentence in described if sentence}
+    if problems:
+        index, sentence = next(iter(problems.items()))
         if len(estimators) > 1:
-            count = f"{len(worries)} of {len(estimators)} fits"
+            count = f"{len(problems)} of {len(estimators)} fits"
             sentence = f"{count} may not have converged, the first is number {index}: {sentence}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
 

@@ -148,8 +148,7 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     method = resolve_method(estimator.inference)
     if not isinstance(method, Alpha):
         raise ValueError(
-            f"{method.name!r} needs all data in every step and cannot be fitted block by block; "
-            "use 'alpha'"
+            f"{method.name!r} needs all data in every step; to fit block by block, use 'alpha'"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim
     if not latents or method.nodes or method.encoder is not None:
@@ -277,8 +276,8 @@ def decompose_table(
     features = sum(len(one.features) for one in columns)
     if features != model.n_features_in_:
         raise ValueError(f"the model has {model.n_features_in_} inputs, got {features} names")
-    several = [f"y{index}" for index in range(model.model_.outputs)]
-    called = list(outputs or (several if len(several) > 1 else ["y"]))
+    numbered = [f"y{index}" for index in range(model.model_.outputs)]
+    output_names = list(outputs or (numbered if len(numbered) > 1 else ["y"]))
     check_names(opened, [one.name for one in columns])
     # Rows are passed as arrays, so column names are not checked.
     nameless = copy.copy(model)
@@ -289,7 +288,7 @@ def decompose_table(
             values, kept = encode(block, columns, (), drop_missing)
             if not len(kept):
                 continue
-            new_columns = split_columns(nameless, values, called, by, quantiles)
+            new_columns = split_columns(nameless, values, output_names, by, quantiles)
             outside = {OUTSIDE: name_outside(columns, values)}
             data = block.take(kept).data
             write(dict(zip(data.column_names, data.columns, strict=True)) | new_columns | outside)

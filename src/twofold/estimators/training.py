@@ -159,7 +159,7 @@ def train(
     program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
     memory.check_program(program, plan.title, REDUCE, copies)
     stopped, latest = False, None
-    with ProgressBar(plan, run.epoch) as bar, graceful_interrupt() as interrupt:
+    with ProgressBar(plan, run.epoch) as bar, catch_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         span = run.epoch, plan.epochs
         for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
@@ -251,7 +251,7 @@ class ProgressBar:
 
 
 @contextmanager
-def row_progress(
+def show_row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
     """A progress bar for work in several chunks; yields a function of the number of rows done."""
@@ -261,7 +261,7 @@ def row_progress(
 
 
 @contextmanager
-def graceful_interrupt() -> Iterator[threading.Event]:
+def catch_interrupt() -> Iterator[threading.Event]:
     """The first Ctrl-C sets the event, a second one interrupts; in the main thread only, which
     alone gets signals."""
     requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL

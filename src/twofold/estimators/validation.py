@@ -117,13 +117,10 @@ def warn_of_outliers(names: Sequence[Any], values: np.ndarray) -> None:
     second, first = np.sort(distances, axis=0)[-2:]
     for column in np.flatnonzero((second > 0.0) & (first / FAR > second)).tolist():
         value = values[distances[:, column].argmax(), column]
-        warnings.warn(
-            f"one value of {names[column]}, {value:g}, is more than {FAR:g} times as far from the "
-            "median as any other, so a model can hardly tell the others apart; correct or drop it "
-            "if it is a mistake, else transform the column",
-            UserWarning,
-            stacklevel=6,
-        )
+        sentence = f"one value of {names[column]}, {value:g}, is more than {FAR:g} times as far "
+        sentence += "from the median as any other, so a model can hardly tell the others apart; "
+        sentence += "correct or drop it if it is a mistake, else transform the column"
+        warnings.warn(sentence, UserWarning, stacklevel=6)
 
 
 def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -274,8 +271,8 @@ def check_settings(estimator: Any) -> None:
     optional(check_positive)("latent_variance", settings["latent_variance"])
     if settings["checkpoint"] is not None and settings["random_state"] is None:
         raise ValueError(
-            "checkpoint needs an integer random_state, by which a resumed run is recognised, got "
-            "random_state=None; set one, such as random_state=0"
+            "checkpoint needs random_state to be an integer, by which a resumed run is recognised, "
+            "got None; set for instance random_state=0"
         )
     if "verbose" not in automatic and not isinstance(settings["verbose"], bool | np.bool_ | int):
         raise ValueError(f"verbose must be True, False or 'auto', got {settings['verbose']!r}")

@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
+from twofold.core.arrays import Array, Bool, Float, Key, Scalar
 from twofold.core.numerics import Padded, padded_size, power_log_mean_exp, select
 from twofold.inference import loop, meanfield
-from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Setup, Weights
+from twofold.inference.loop import Algorithm, Batch, Index, Info, Result, Schedule, Setup, Weights
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
 from twofold.inference.method import (
     MIN_EPOCHS,
@@ -62,14 +62,14 @@ class Config:
     encoder: tuple[int, ...] | None
 
     @property
-    def drawn(self) -> int:
-        """Number of latent inputs drawn from a q(z): 0 if they are integrated out."""
+    def sampled_latents(self) -> int:
+        """Number of latent inputs sampled from a q(z): 0 if they are integrated out."""
         return 0 if self.nodes else self.model.latents
 
     @property
     def latents(self) -> int:
         """Number of latent inputs for which every datum stores its own q(z)."""
-        return self.drawn if self.encoder is None else 0
+        return self.sampled_latents if self.encoder is None else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ def alpha_energy(
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: for the weights, then for the latent inputs."""
     model = config.model
-    count = model.num_weights + config.drawn * config.batch_size
+    count = model.num_weights + config.sampled_latents * config.batch_size
     if dtype == jnp.float32:
         return meanfield.fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
@@ -301,19 +301,14 @@ def update(
 
 
 def step(
-    config: Config,
-    key: Key,
-    state: State,
-    problem: Problem,
-    schedule: Schedule,
-    epoch: Int[Array, ""],
+    config: Config, key: Key, state: State, problem: Problem, schedule: Schedule, epoch: Index
 ) -> tuple[State, Info]:
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
     data, size, dtype = problem.data, config.batch_size, problem.data.x.dtype
     shuffle_key, batch_key = jax.random.split(key)
     batches, batch_at = loop.make_batches(shuffle_key, data, size)
     order = loop.shuffle(shuffle_key, data)
-    own_latents = loop.in_order((state.latents, state.latent_moments), order, size)
+    own_latents = loop.reorder((state.latents, state.latent_moments), order, size)
 
     def draw(index: Any) -> Float[Array, "K noise"]:
         return draw_noise(config, jax.random.fold_in(batch_key, index), dtype)

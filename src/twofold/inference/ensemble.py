@@ -26,7 +26,7 @@ from jax.scipy.stats import norm
 from twofold.core import sharding
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys, Scalar
 from twofold.core.numerics import Padded, select
-from twofold.inference.loop import Info, Setup, bind, descend
+from twofold.inference.loop import Index, Info, Setup, bind, descend
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
 from twofold.model.density import LOG_ODDS_PRIOR, conditional, latent_nodes, log_joint, log_marginal
@@ -171,7 +171,7 @@ class Network(NamedTuple):
     log_noise: Float[Array, "noise"]
 
 
-class Share(NamedTuple):
+class Problem(NamedTuple):
     """The data, the role of each row, the rows sorted by role, and the starting point."""
 
     data: Padded
@@ -299,9 +299,9 @@ def out_of_bag_ranks(
     return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
 
 
-def init(config: Config, key: Key, share: Share) -> State:
-    worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
-    start = share.start
+def init(config: Config, key: Key, problem: Problem) -> State:
+    worst = jnp.asarray(-jnp.inf, problem.data.x.dtype)
+    start = problem.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
 
 
@@ -309,7 +309,7 @@ def finished(states: State, epoch: int) -> np.ndarray:
     return sharding.on_host(states.done)
 
 
-def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, Array]:
+def cycle(first: Int[Array, ""], epoch: Index) -> tuple[Array, Array, Array]:
     """Number, start and length of the cycle of an epoch; cycle c is 2^c times the first."""
     number = jnp.floor(jnp.log2((epoch + 0.5) / first + 1.0)).astype(jnp.int32)
     length = first * 2**number
@@ -317,23 +317,23 @@ def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, A
 
 
 def step(
-    config: Config, key: Key, state: State, share: Share, schedule: Schedule, epoch: Int[Array, ""]
+    config: Config, key: Key, state: State, problem: Problem, schedule: Schedule, epoch: Index
 ) -> tuple[State, Info]:
     """UPDATES updates, then a score on the rows that decide when to stop. A finished member no
     longer changes, so its result does not depend on when the run ends."""
-    data, dtype = share.data, share.data.x.dtype
+    data, dtype = problem.data, problem.data.x.dtype
     rows = data.x.shape[0]
     slots, whole = min(config.batch_size, rows), config.batch_size >= rows
-    training, stopping = share.rows_of(TRAIN), share.rows_of(STOP)
+    training, stopping = problem.rows_of(TRAIN), problem.rows_of(STOP)
     num_data = jnp.maximum(training, 1).astype(dtype)
     number, start, length = cycle(schedule.first_cycle, epoch)
 
-    def batch(index: Int[Array, ""]) -> Any:
+    def batch(index: Index) -> Any:
         if whole:
-            return data.x, data.y, data.weigh(share.role == TRAIN), num_data, data.error
+            return data.x, data.y, data.weigh(problem.role == TRAIN), num_data, data.error
         batch_key = jax.random.fold_in(key, index)
         places = jax.random.randint(batch_key, (slots,), 0, jnp.maximum(training, 1))
-        chosen = share.order[places]
+        chosen = problem.order[places]
         mask, error = data.weigh(places < training, chosen), data.errors_of(chosen)
         return data.x[chosen], data.y[chosen], mask, num_data, error
 
@@ -355,7 +355,7 @@ def step(
     looks = jnp.arange(min(STOPPING_ROWS, rows))
     places = jnp.floor(looks * jnp.maximum(1.0, stopping / len(looks))).astype(int)
     seen = places < stopping
-    chosen = share.order[jnp.minimum(training + places, rows - 1)]
+    chosen = problem.order[jnp.minimum(training + places, rows - 1)]
     looked_at = data.x[chosen], data.y[chosen], data.errors_of(chosen)
     terms = log_densities(config.model, config.nodes, network, *looked_at)
     now = jnp.sum(jnp.where(seen, data.weigh(terms, chosen), 0.0)) / jnp.maximum(jnp.sum(seen), 1)

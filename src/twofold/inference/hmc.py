@@ -25,7 +25,7 @@ from blackjax.adaptation.step_size import dual_averaging_adaptation
 
 from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import Padded
-from twofold.inference.loop import Algorithm, Chains, Info, Result, Setup, bind
+from twofold.inference.loop import Algorithm, Chains, Index, Info, Result, Setup, bind
 from twofold.inference.method import Method, integer, mean_and_deviation, number, option, optional
 from twofold.model.density import default_nodes, latent_nodes, log_joint
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -62,8 +62,7 @@ class ChainMethod(Method):
         super().__post_init__()
         if self.annealing >= self.warmup:
             raise ValueError(
-                f"annealing must be less than warmup={self.warmup}, got {self.annealing}; lower "
-                "annealing or increase warmup"
+                f"annealing must be less than warmup={self.warmup}, got {self.annealing}; lower it"
             )
 
     def config(self, model: BNNLV) -> Config:
@@ -165,7 +164,7 @@ def log_density(config: Config, data: Padded, power: Scalar, position: Position)
     return log_joint(config.model, *network, data.x, data.y, z, **options)
 
 
-def likelihood_power(config: Config, transition: Int[Array, ""]) -> Scalar:
+def likelihood_power(config: Config, transition: Index) -> Scalar:
     """The fourth power of the completed fraction of the annealing, from almost 0 to 1."""
     if not config.method.annealing:
         return jnp.ones(())
@@ -220,9 +219,7 @@ def transition(
     return kernel(key, state.chain, function, step_size, inverse_mass, length)
 
 
-def anneal(
-    config: Config, state: State, data: Padded, power: Scalar, epoch: Int[Array, ""]
-) -> State:
+def anneal(config: Config, state: State, data: Padded, power: Scalar, epoch: Index) -> State:
     """The chain at the same position, under the new power of the likelihood."""
     if not config.method.annealing:
         return state
@@ -256,7 +253,7 @@ def tune(
 
 
 def step(
-    config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
+    config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Index
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and draws kept afterwards."""
     warmup, tuning = config.method.warmup, state.step_size

@@ -12,7 +12,7 @@ Methods with minibatches share ``Schedule`` and ``make_batches``.
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from twofold.core.numerics import Padded, select
 # Capture loops and conditions too in one CUDA graph, instead of launching each kernel.
 CAPTURED = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
 GRAPHS = {"xla_gpu_graph_min_graph_size": 1, "xla_gpu_enable_command_buffer": CAPTURED}
+Index: TypeAlias = Int[Array, ""]  # of an epoch, a batch or a step
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
 STEEP_DROP = 0.1
@@ -97,7 +98,7 @@ def _advance(
     states: Any,
     problems: Any,
     schedule: Any,
-    first: Int[Array, ""],
+    first: Index,
     count: Int[Array, ""],
     mesh: Mesh | None = None,
 ) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
@@ -278,7 +279,7 @@ def batch_bounds(
     return index * length + jnp.minimum(index, longer), length + (index < longer)
 
 
-def in_order(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
+def reorder(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
     """The rows of all leaves in this order, then ``slots`` (the size of a batch) rows of zeros."""
     return jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, slots), *[(0, 0)] * (leaf.ndim - 1))), tree
@@ -289,7 +290,7 @@ def make_batches(
     key: Key, data: Padded, slots: int
 ) -> tuple[Int[Array, ""], Callable[[Any], Batch]]:
     """The number of batches of an epoch, and a function from index to batch."""
-    x, y, weight = in_order((data.x, data.y, data.weight), shuffle(key, data), slots)
+    x, y, weight = reorder((data.x, data.y, data.weight), shuffle(key, data), slots)
     batches = -(-data.size // slots)
 
     def batch(index: Int[Array, ""]) -> Batch:

@@ -169,8 +169,7 @@ def resolve_method(inference: Any) -> Method:
     if isinstance(inference, Mapping):
         if "method" not in inference:
             raise ValueError(
-                f"a mapping for inference needs the key 'method' (one of {NAMES}), got "
-                f"{dict(inference)!r}"
+                f"inference as a mapping needs the key 'method' (one of {NAMES}), got {inference!r}"
             )
         options = {name: value for name, value in inference.items() if name != "method"}
         return replace_options(method_class(inference["method"])(), options)

@@ -57,16 +57,14 @@ class BNNLV:
             raise ValueError("linear_skip needs scaled_prior=True, whose input scales it shares")
         if self.latent_levels and self.latents != 1:
             raise ValueError(
-                f"latent_levels={self.latent_levels} needs one latent input, got latents="
-                f"{self.latents}; set latents=1 or latent_levels=0"
+                f"latent_levels={self.latent_levels} needs latents=1, got latents={self.latents}"
             )
         for name in ("weight_variance", "latent_variance"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.noise_floor and len(self.noise_floor) != self.outputs:
             raise ValueError(
-                f"noise_floor needs one entry for each of {self.outputs} outputs, got "
-                f"{self.noise_floor}"
+                f"noise_floor needs {self.outputs} entries, one per output, got {self.noise_floor}"
             )
 
     @property
