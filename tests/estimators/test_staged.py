@@ -142,7 +142,7 @@ def test_the_width_follows_the_table(rows, inputs, expected):
     ("setting", "message"),
     [
         ({"noise": "loud"}, "noise must be one of 'auto', 'constant', 'varying', got 'loud'"),
-        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a tuple .* got 'wide'"),
+        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a list .* got 'wide'"),
         (
             {"noise": "varying", "inference": "alpha"},
             "noise='varying' needs inference='langevin' or 'ensemble'",
