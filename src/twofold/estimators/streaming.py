@@ -148,7 +148,7 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     method = resolve_method(estimator.inference)
     if not isinstance(method, Alpha):
         raise ValueError(
-            f"{method.name!r} needs all data in every step; to fit block by block, use 'alpha'"
+            f"{method.name!r} needs all data in every step and cannot fit in blocks; use 'alpha'"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim
     if not latents or method.nodes or method.encoder is not None:
