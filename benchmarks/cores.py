@@ -44,7 +44,7 @@ def make_chains(rows: int, inputs: int, hidden: tuple[int, ...], latents: int) -
     data = pad(rng.normal(size=(rows, inputs)), rng.normal(size=(rows, 1)), padded_size(rows), "f4")
     keys = jax.random.split(jax.random.key(0), CHAINS)
     counted = np.broadcast_to(np.arange(len(data.x)) < rows, (CHAINS, len(data.x)))
-    walks = langevin.Walk(
+    walks = langevin.Problem(
         jax.tree.map(lambda leaf: np.repeat(leaf[None], CHAINS, axis=0), data),
         counted,
         draw_starts(model, "float32", keys),

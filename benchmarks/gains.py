@@ -71,7 +71,7 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
 
     replaced = (
         (entropies, "means", plain_versions.means),
-        (neighbours, "ranked", plain_versions.ranked),
+        (neighbours, "rank", plain_versions.ranked),
         (neighbours, "ranked_distances", plain_versions.ranked_distances),
     )
     return Way(function, (drawn, x), replaced)

@@ -18,7 +18,7 @@ from twofold.envs.catalogue import SYSTEMS
 from twofold.envs.system import System
 from twofold.envs.toy import HETEROSCEDASTIC
 from twofold.inference import alpha, ensemble, loop
-from twofold.inference.ensemble import Share
+from twofold.inference.ensemble import Problem
 from twofold.inference.loop import Algorithm, Schedule, Setup
 from twofold.inference.meanfield import MeanFieldPosterior
 from twofold.model.spec import BNNLV
@@ -81,26 +81,26 @@ def train_alpha(seeds: int, epochs: int) -> Job:
 
 def ensemble_setup(
     model: BNNLV, data: Any, members: int, batch: int, epochs: int
-) -> tuple[Setup, Share]:
+) -> tuple[Setup, Problem]:
     """An ensemble's run of so many epochs, and its members' problems; ``data`` has an axis of
     members."""
     rows, room = int(data.size[0]), data.x.shape[1]
     method = ensemble.Ensemble(
         members=members, nodes=NODES, batch_size=batch, updates=epochs * ensemble.UPDATES
     )
-    roles = ensemble.deal_roles(0, members, method.folds, rows, room)
+    roles = ensemble.assign_roles(0, members, method.folds, rows, room)
     order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
     start = ensemble.draw_starts(model, "float32", jax.random.split(jax.random.key(0), members))
-    share = Share(data, roles, order, start)
-    return method.set_up(model, np.array([rows]), "float32"), jax.tree.map(jnp.asarray, share)
+    problem = Problem(data, roles, order, start)
+    return method.set_up(model, np.array([rows]), "float32"), jax.tree.map(jnp.asarray, problem)
 
 
 def train_ensemble(epochs: int) -> Job:
     """Updates of an ensemble of 32 members, and the scores that stop them."""
-    setup, share = ensemble_setup(MODEL, toy_data(MEMBERS), MEMBERS, BATCH, epochs)
+    setup, problem = ensemble_setup(MODEL, toy_data(MEMBERS), MEMBERS, BATCH, epochs)
     work = work_counts.ensemble_update(MODEL.sizes, BATCH, NODES, MEMBERS)
     plan = setup.schedule, epochs, ensemble.UPDATES
-    return epochs_job(setup.algorithm, share, MEMBERS, *plan, work)
+    return epochs_job(setup.algorithm, problem, MEMBERS, *plan, work)
 
 
 def toy_posterior() -> MeanFieldPosterior:

@@ -46,8 +46,8 @@ def local_moments(samples: Float[Array, "n d"], k: int, m: int) -> LocalMoments:
 
 
 def _ranked_moments(samples: Float[Array, "n 1"], k: int, m: int) -> LocalMoments:
-    values, places = near.ranked(samples[:, 0])
-    n, around = values.shape[0], near.padded(values, m)
+    values, places = near.rank(samples[:, 0])
+    n, around = values.shape[0], near.pad_ends(values, m)
     bandwidth = jnp.maximum(near.ranked_distances(values, k), near.smallest_distance(samples))
     farthest = near.ranked_distances(values, m)
 

@@ -22,7 +22,7 @@ from twofold.core.arrays import Array, Float, Int
 from twofold.inference.ensemble import Network
 from twofold.inference.langevin import from_position
 from twofold.model.density import Nodes, latent_nodes, log_marginal
-from twofold.model.network import part_skip
+from twofold.model.network import split_skip
 from twofold.model.spec import BNNLV, layers
 
 UNITS = 20
@@ -52,7 +52,7 @@ class Target(NamedTuple):
 def flat_network(model: BNNLV, position: Float[Array, "d"]) -> Float[Array, "525"]:
     """All numbers that the likelihood depends on, in the order of ``forces.cu``."""
     network = from_position(model, position)
-    (first, second, last), skip = part_skip(layers(model, network.weights[None]))
+    (first, second, last), skip = split_skip(layers(model, network.weights[None]))
     kernel = jnp.pad(first.kernel[0], ((0, 0), (0, 1 - model.latents)))
     heads = jnp.pad(last.kernel[0], ((0, 2 - last.kernel.shape[1]), (0, 0)))
     biases = jnp.pad(last.bias[0], (0, 2 - last.bias.shape[1]))

@@ -107,7 +107,7 @@ def test_ctrl_c_during_warm_up_keeps_the_place_where_the_chains_are(monkeypatch)
         event.set()
         yield event
 
-    monkeypatch.setattr(training, "graceful_interrupt", pressed)
+    monkeypatch.setattr(training, "catch_interrupt", pressed)
     x, y = make_data()
     with pytest.warns(training.InterruptedFitWarning, match="of 70 transitions"):
         model = BNNLVRegressor(**QUICK).fit(x, y)

@@ -290,7 +290,7 @@ def test_constant_columns_are_handled():
     [
         ({"inference__alpha": 0.0}, "alpha must lie in .* use alpha=1e-6"),
         ({"inference__alpha": 1.5}, "alpha must lie in"),
-        ({"hidden_layer_sizes": 20}, "must be a tuple such as"),
+        ({"hidden_layer_sizes": 20}, "hidden_layer_sizes must be a list"),
         ({"hidden_layer_sizes": (20, 0)}, "at least 1, got 0"),
         ({"latent_dim": -1}, "latent_dim"),
         ({"inference__epochs": 0}, "epochs"),

@@ -42,11 +42,11 @@ def test_rows_of_a_group_are_held_out_together(monkeypatch):
     seen = []
 
     def spy(*arguments):
-        seen.append(deal_roles(*arguments))
+        seen.append(assign_roles(*arguments))
         return seen[-1]
 
-    deal_roles = ensemble.deal_roles
-    monkeypatch.setattr(ensemble, "deal_roles", spy)
+    assign_roles = ensemble.assign_roles
+    monkeypatch.setattr(ensemble, "assign_roles", spy)
     groups = np.repeat([f"batch {one}" for one in range(12)], 5)
     x, y, _ = make_data(60)
     settings = {**QUICK, "inference": Ensemble(members=4, updates=20)}

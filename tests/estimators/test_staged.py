@@ -20,10 +20,10 @@ from twofold.estimators.stages import (
     StageResult,
     begin_chains,
     is_kept,
+    is_worthwhile,
     warn_if_unfinished,
-    would_pay,
 )
-from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, deal_roles
+from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, assign_roles
 from twofold.inference.langevin import STEPS, Langevin
 from twofold.model.spec import BNNLV
 
@@ -142,7 +142,7 @@ def test_the_width_follows_the_table(rows, inputs, expected):
     ("setting", "message"),
     [
         ({"noise": "loud"}, "noise must be one of 'auto', 'constant', 'varying', got 'loud'"),
-        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a tuple .* got 'wide'"),
+        ({"hidden_layer_sizes": "wide"}, "hidden_layer_sizes must be a list .* got 'wide'"),
         (
             {"noise": "varying", "inference": "alpha"},
             "noise='varying' needs inference='langevin' or 'ensemble'",
@@ -188,7 +188,7 @@ def evidence(residual, seed):
         np.tile([1.0, 0.25, 0.0, 0.0], (2, 1)).astype(np.float32),
         np.tile([0.0, -30.0], (2, 1)).astype(np.float32),
     )
-    roles = deal_roles(seed, 2, 2, 300, 300)
+    roles = assign_roles(seed, 2, 2, 300, 300)
     members = Members(model, truth, roles, np.empty(0), np.empty((0, 2)))
     return latent_evidence(members, members.best, pad(x, y, 300, "float32"))
 
@@ -255,7 +255,7 @@ def test_chains_are_held_against_their_start_by_the_same_rows(rng):
     data = pad(rng.normal(size=(40, 1)), rng.normal(size=(40, 1)), 64, "float32")
     weights = 0.3 * rng.normal(size=(6, model.num_weights))
     networks = Network(weights.astype("float32"), np.full((6, 2), -1.0, "float32"))
-    members = Members(model, networks, deal_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
+    members = Members(model, networks, assign_roles(0, 6, 3, 40, 64), np.empty(0), np.empty((0, 6)))
     unmoved = Network(*(leaf[:, None] for leaf in networks))
     scores = score_rows(1, members, unmoved, data, SCORE)
     chains = StageResult(networks, np.ones(6), unmoved, scores, scores, unmoved, 1)
@@ -292,7 +292,7 @@ class Script:
 
     def begin(self):
         network = Network(np.zeros((2, 2), "float32"), np.zeros((2, 1), "float32"))
-        roles = deal_roles(0, 2, 2, 20, 64)
+        roles = assign_roles(0, 2, 2, 20, 64)
         members = Members(self.model, network, roles, np.zeros(20), np.empty((0, 2)))
         data = pad(np.zeros((20, 1)), np.zeros((20, 1)), 64, "float32")
         data = jax.tree.map(lambda leaf: leaf[None], data)
@@ -366,7 +366,7 @@ def test_chains_that_would_go_on_improving_say_so(gain, steps, said, recwarn):
 def test_chains_go_on_while_the_next_stage_is_expected_to_pay(previous, gain, error, goes_on):
     after = StageResult(None, None, None, None, None, None, 1, OutOfBag(gain, error, 50))
     before = after._replace(gain=None if previous is None else OutOfBag(previous, 0.01, 50))
-    assert would_pay(before, after) is goes_on
+    assert is_worthwhile(before, after) is goes_on
 
 
 def test_an_ensemble_takes_no_warm_start(quick):

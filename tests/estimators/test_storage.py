@@ -53,7 +53,7 @@ def forge(files, tmp_path):
     [
         ({"model": {"hidden": "abc"}}, "hidden"),
         ({"model": {"hidden": [3.5]}}, "hidden"),
-        ({"model": {"hidden": [-3]}}, "at least 1 unit"),
+        ({"model": {"hidden": [-3]}}, "hidden must be at least 1"),
         ({"model": {"hidden": [10**9]}}, "posterior/"),
         ({"model": {"inputs": -1}}, "inputs"),
         ({"model": {"inputs": 3}}, "posterior/"),

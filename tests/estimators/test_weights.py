@@ -58,7 +58,7 @@ def test_a_table_fitted_together_may_have_weights_or_not():
     for member, own in zip(members, (weights, None), strict=True):
         alone = clone(member).fit(X, y, sample_weight=own)
         np.testing.assert_allclose(member.predict(X), alone.predict(X), rtol=1e-3, atol=1e-3)
-    with pytest.raises(ValueError, match="one entry for each estimator, got 1 for 2"):
+    with pytest.raises(ValueError, match="each of 2 estimators, got 1"):
         fit_many(members, [X, X], [y, y], sample_weight=[weights])
 
 

@@ -480,7 +480,7 @@ def test_minibatches_of_weighted_rows_estimate_the_energy_of_all(x64, rng):
     data = jax.device_put(
         pad(rng.normal(size=(12, 2)), rng.normal(size=(12, 2)), 16, "float64", times)
     )
-    batches, batch_at = loop.deal(jax.random.key(0), data, 4)
+    batches, batch_at = loop.make_batches(jax.random.key(0), data, 4)
     values = rng.normal(size=12)
     found = []
     for index in range(int(batches)):

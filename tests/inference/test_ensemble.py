@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from twofold.core.numerics import pad
 from twofold.inference import ensemble, loop
-from twofold.inference.ensemble import PADDING, SCORE, STOP, TRAIN, Ensemble, Network, Share
+from twofold.inference.ensemble import PADDING, SCORE, STOP, TRAIN, Ensemble, Network, Problem
 from twofold.model.density import log_joint
 from twofold.model.spec import BNNLV, WIDE
 
@@ -36,22 +36,22 @@ def run():
     method, data = Ensemble(members=MEMBERS, updates=1_500), make_data()
     setup = method.set_up(MODEL, np.array([ROWS]), "float32")
     keys = jax.random.split(jax.random.key(0), MEMBERS)
-    roles = ensemble.deal_roles(0, MEMBERS, method.folds, ROWS, ROOM)
+    roles = ensemble.assign_roles(0, MEMBERS, method.folds, ROWS, ROOM)
     order = np.argsort(roles, axis=1, kind="stable").astype(np.int32)
     repeated = jax.tree.map(lambda leaf: jnp.stack([leaf] * MEMBERS), data)
     start = ensemble.draw_starts(MODEL, "float32", keys)
-    share = Share(repeated, jnp.asarray(roles), jnp.asarray(order), start)
-    states = loop.init(setup.algorithm, keys, share)
+    problem = Problem(repeated, jnp.asarray(roles), jnp.asarray(order), start)
+    states = loop.init(setup.algorithm, keys, problem)
     for chunk in loop.run(
-        setup.algorithm, keys, states, share, setup.schedule, 0, setup.epochs, None
+        setup.algorithm, keys, states, problem, setup.schedule, 0, setup.epochs, None
     ):
         states = chunk.states
-    return roles, share, setup, states
+    return roles, problem, setup, states
 
 
 @pytest.mark.parametrize(("rows", "folds"), [(3, 5), (40, 5), (64, 4)])
 def test_every_row_is_held_out_by_one_member_of_each_group(rows, folds):
-    roles = ensemble.deal_roles(3, 3 * folds, folds, rows, ROOM)
+    roles = ensemble.assign_roles(3, 3 * folds, folds, rows, ROOM)
     assert set(np.unique(roles[:, :rows])) <= {TRAIN, STOP, SCORE}
     assert (roles[:, rows:] == PADDING).all()
     groups = min(folds, max(2, rows // 2))
@@ -65,7 +65,7 @@ def test_every_row_is_held_out_by_one_member_of_each_group(rows, folds):
 
 
 def test_roles_follow_the_seed_and_groups_are_dealt_anew():
-    first, again, other = (ensemble.deal_roles(seed, 10, 5, ROWS, ROOM) for seed in (0, 0, 1))
+    first, again, other = (ensemble.assign_roles(seed, 10, 5, ROWS, ROOM) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (first != other).any() and (first[:5] != first[5:]).any()
 
@@ -114,10 +114,10 @@ def test_the_default_length_is_whole_cycles(rows):
 
 
 def test_a_member_keeps_its_best_state_and_stops_there(run):
-    _, share, setup, states = run
+    _, problem, setup, states = run
     assert (states.best_score >= states.score - 1e-6).all()
     # One that is finished changes no more.
-    lone, own = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (states, share))
+    lone, own = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (states, problem))
     lone = lone._replace(done=jnp.asarray(True))
     after, _ = setup.algorithm.step(
         jax.random.key(9), lone, own, setup.schedule, jnp.int32(setup.epochs)
@@ -128,8 +128,8 @@ def test_a_member_keeps_its_best_state_and_stops_there(run):
 
 
 def test_the_best_state_is_that_of_the_best_epoch(run):
-    _, share, setup, _ = run
-    own = jax.tree.map(lambda leaf: leaf[0], share)
+    _, problem, setup, _ = run
+    own = jax.tree.map(lambda leaf: leaf[0], problem)
     state, seen = setup.algorithm.init(jax.random.key(0), own), []
     step = jax.jit(setup.algorithm.step)
     for epoch in range(15):
@@ -231,11 +231,11 @@ def test_many_rows_that_stop_a_member_are_looked_at_from_all_over_the_table(monk
     role = np.where(np.arange(ROOM) % 2, STOP, TRAIN).astype(np.int8)
     order = jnp.asarray(np.argsort(role, kind="stable").astype(np.int32))
     start = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), make_network())
-    share = Share(data, jnp.asarray(role), order, start)
+    problem = Problem(data, jnp.asarray(role), order, start)
     config = ensemble.Config(MODEL, ROOM, 1)
     schedule = ensemble.Schedule(jnp.int32(5), jnp.float32(0.0))
-    state = ensemble.init(config, jax.random.key(0), share)
-    found, _ = ensemble.step(config, jax.random.key(0), state, share, schedule, jnp.int32(0))
+    state = ensemble.init(config, jax.random.key(0), problem)
+    found, _ = ensemble.step(config, jax.random.key(0), state, problem, schedule, jnp.int32(0))
     looked_at = np.flatnonzero(role == STOP)[[0, 8, 16, 24]]
     expected = ensemble.log_densities(MODEL, 1, start, data.x[looked_at], data.y[looked_at])
     assert found.score == pytest.approx(float(expected.mean()), rel=1e-5)
@@ -245,7 +245,7 @@ def test_many_rows_that_stop_a_member_are_looked_at_from_all_over_the_table(monk
 def test_rows_that_are_held_out_train_nobody(batch_size):
     """Other outputs in held-out rows change what stops a member, and nothing that it learns."""
     data = make_data()
-    role = jnp.asarray(ensemble.deal_roles(0, 1, 3, ROWS, ROOM)[0])
+    role = jnp.asarray(ensemble.assign_roles(0, 1, 3, ROWS, ROOM)[0])
     order = jnp.argsort(role, stable=True).astype(jnp.int32)
     start = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), make_network())
     config = ensemble.Config(MODEL, batch_size, 1)
@@ -253,9 +253,9 @@ def test_rows_that_are_held_out_train_nobody(batch_size):
 
     def run(changed):
         y = jnp.where(jnp.isin(role, jnp.asarray(changed))[:, None], data.y + 5.0, data.y)
-        share = Share(data._replace(y=y), role, order, start)
-        state = ensemble.init(config, jax.random.key(0), share)
-        return ensemble.step(config, jax.random.key(1), state, share, schedule, jnp.int32(0))[0]
+        problem = Problem(data._replace(y=y), role, order, start)
+        state = ensemble.init(config, jax.random.key(0), problem)
+        return ensemble.step(config, jax.random.key(1), state, problem, schedule, jnp.int32(0))[0]
 
     same, stop, score, train = (run(rows) for rows in ([PADDING], [STOP], [SCORE], [TRAIN]))
     for other in (stop, score):

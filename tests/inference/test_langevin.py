@@ -10,7 +10,7 @@ import pytest
 from twofold.core.numerics import pad
 from twofold.inference import langevin, loop
 from twofold.inference.ensemble import Network
-from twofold.inference.langevin import Langevin, Walk
+from twofold.inference.langevin import Langevin, Problem
 from twofold.model.density import log_joint
 from twofold.model.spec import BNNLV
 
@@ -29,7 +29,7 @@ def test_a_position_and_its_network_are_the_same_point(x64):
     np.testing.assert_allclose(back.log_noise, network.log_noise, rtol=1e-12)
     # In these coordinates the prior is standard normal, up to a constant.
     data = jax.tree.map(jnp.asarray, pad(np.zeros((2, 2)), np.zeros((2, 1)), 64, "float64"))
-    walk = Walk(data, jnp.zeros(64, bool), network, jnp.asarray(0.1))
+    walk = Problem(data, jnp.zeros(64, bool), network, jnp.asarray(0.1))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     at, zero = (langevin.log_posterior(config, walk, p) for p in (position, 0.0 * position))
     assert at - zero == pytest.approx(-0.5 * float(position @ position), rel=1e-9)
@@ -41,7 +41,7 @@ def test_only_counted_rows_count(x64):
     x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
     counted = jnp.arange(64) < 3
     data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64"))
-    walk = Walk(data, counted, network, jnp.asarray(0.1))
+    walk = Problem(data, counted, network, jnp.asarray(0.1))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
     assert found == pytest.approx(
@@ -54,7 +54,7 @@ def test_rows_count_as_their_weights_say(x64):
     network = Network(jnp.asarray(rng.normal(size=VARYING.num_weights)), jnp.asarray([0.0, -3.0]))
     x, y, times = rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.array([1, 2, 3, 1, 1])
     data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64", times))
-    walk = Walk(data, jnp.arange(64) < 3, network, jnp.asarray(0.1))
+    walk = Problem(data, jnp.arange(64) < 3, network, jnp.asarray(0.1))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
     rows = np.repeat(np.arange(3), times[:3])
@@ -73,7 +73,7 @@ def chains(request):
     setup = langevin.set_up(config, EPOCHS, 1)
     keys = jax.random.split(jax.random.key(0), CHAINS)
     start = Network(jnp.zeros((CHAINS, 4)), jnp.full((CHAINS, 1), -1.0))
-    problems = Walk(
+    problems = Problem(
         jax.tree.map(lambda leaf: jnp.stack([jnp.asarray(leaf)] * CHAINS), data),
         jnp.ones((CHAINS, ROWS), bool),
         start,
@@ -118,7 +118,7 @@ def test_the_energy_error_follows_rows_that_are_fewer_than_the_weights():
 
     def tolerated(rows, dimension):
         start = Network(jnp.zeros(4), jnp.zeros(1))
-        walk = Walk(data, jnp.arange(ROWS) < rows, start, jnp.asarray(0.1))
+        walk = Problem(data, jnp.arange(ROWS) < rows, start, jnp.asarray(0.1))
         return float(langevin.tolerated_error(config, walk, dimension))
 
     assert tolerated(ROWS, 5) == pytest.approx(ERROR)
@@ -152,7 +152,7 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
     start = Network(jnp.zeros(4), jnp.full(1, -8.0))
     data = jax.tree.map(jnp.asarray, data)
-    walk = Walk(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0))
+    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0))
     config = langevin.Config(LINEAR, 1, 2, 0.02)
     state = langevin.init(config, jax.random.key(0), walk)
     moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0), jnp.asarray(False))
@@ -165,7 +165,7 @@ def test_the_first_half_of_a_stage_tolerates_more_energy_error():
     data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
     data = jax.tree.map(jnp.asarray, data)
     start = Network(jnp.zeros(4), jnp.zeros(1))
-    walk = Walk(data, jnp.ones(ROWS, bool), start, jnp.asarray(0.5))
+    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(0.5))
     config = langevin.Config(LINEAR, 1, 2, 1.0)
     state = langevin.init(config, jax.random.key(0), walk)
     arguments = jax.random.key(1), state, walk, jnp.int32(0)

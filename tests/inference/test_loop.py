@@ -9,7 +9,7 @@ import pytest
 
 from twofold.core.numerics import Place, pad, padded_size
 from twofold.inference import alpha, loop
-from twofold.inference.loop import Schedule, deal
+from twofold.inference.loop import Schedule, make_batches
 from twofold.model.spec import BNNLV
 
 CONFIG = alpha.Alpha(draws=8).config(BNNLV(2, 1, (4,), 1, 1.0, 2.0), 16)
@@ -270,10 +270,10 @@ def block(rng):
 
 
 def test_batches_of_a_block_know_all_rows(block):
-    batches, batch = deal(jax.random.key(0), block, 8)
+    batches, batch = make_batches(jax.random.key(0), block, 8)
     assert int(batches) == 3
     assert [float(batch(jnp.int32(i)).num_data) for i in range(3)] == [TOTAL] * 3
-    _, lone = deal(jax.random.key(0), block._replace(place=None), 8)
+    _, lone = make_batches(jax.random.key(0), block._replace(place=None), 8)
     assert float(lone(jnp.int32(0)).num_data) == ROWS
 
 

@@ -256,7 +256,7 @@ def test_a_regressor_learns_two_branches_with_an_encoder(tmp_path):
     [
         ({"encoder": 20}, "encoder must be a list"),
         ({"encoder": [0]}, "every entry of encoder"),
-        ({"encoder": [5], "nodes": 3}, "give one of the two"),
+        ({"encoder": [5], "nodes": 3}, r"got nodes=3 and encoder=\[5\]"),
     ],
 )
 def test_an_impossible_encoder_is_refused(settings, sentence):

@@ -63,7 +63,7 @@ def test_levels_of_the_latent_input_are_equally_probable_medians(x64, rng):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"latents": 2}, "latent_levels=3 needs one latent input, got 2")],
+    [({"latents": 2}, "latent_levels=3 needs latents=1, got latents=2")],
 )
 def test_levels_need_one_latent_input(changes, message):
     with pytest.raises(ValueError, match=message):

@@ -112,7 +112,7 @@ def test_the_prior_of_the_share_is_normal(x64, case):
 
 
 def test_a_floor_of_the_wrong_length_is_refused():
-    with pytest.raises(ValueError, match="2 outputs"):
+    with pytest.raises(ValueError, match="noise_floor needs 2 entries"):
         MODEL.__class__(**{**MODEL.__dict__, "noise_floor": (0.1,)})
 
 

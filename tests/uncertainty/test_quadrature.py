@@ -11,7 +11,7 @@ from twofold.uncertainty import entropies
 from twofold.uncertainty.entropies import SIZES, size_needed, spline_weights
 
 # Each in one program; otherwise every operation would be compiled for every shape.
-deal = jax.jit(entropies.deal, static_argnums=1)
+spread_mass = jax.jit(entropies.spread_mass, static_argnums=1)
 densities = jax.jit(entropies.densities, static_argnums=4)
 entropies_on = jax.jit(entropies.entropies_on, static_argnums=0)
 integrate = jax.jit(entropies.integrate)
@@ -56,9 +56,9 @@ def test_spline_weights_keep_mass_and_mean():
     assert np.all(weights >= 0)
 
 
-def test_deal_keeps_mass_and_mean(rng):
+def test_spread_mass_keeps_mass_and_mean(rng):
     positions = rng.uniform(5.0, 50.0, 200)
-    mass = np.asarray(deal(jnp.asarray(positions, jnp.float32), 64))
+    mass = np.asarray(spread_mass(jnp.asarray(positions, jnp.float32), 64))
     np.testing.assert_allclose(mass.sum(), 200.0, rtol=1e-5)
     np.testing.assert_allclose(mass @ np.arange(64), positions.sum(), rtol=1e-5)
 

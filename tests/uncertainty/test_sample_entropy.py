@@ -27,7 +27,7 @@ def tree_surprisals(samples, k):
 def test_ranks_lead_back_to_the_values(monkeypatch, cpu):
     monkeypatch.setattr(numerics, "on_cpu", lambda: cpu)
     values = jnp.array([3.0, -1.5, 0.0, 3.0, -jnp.inf, 1e-40, -2e30, jnp.inf, -1.5, 7e-5])
-    ascending, places = neighbours.ranked(values)
+    ascending, places = neighbours.rank(values)
     np.testing.assert_array_equal(ascending, np.sort(values))
     np.testing.assert_array_equal(ascending[places], values)
 

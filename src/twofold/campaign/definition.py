@@ -83,14 +83,14 @@ def _rehearse(model: "BNNLVRegressor") -> None:
     from sklearn.utils import check_random_state
 
     from twofold.core.numerics import Standardizer
-    from twofold.estimators.fitting import about_data, check_memory
+    from twofold.estimators.fitting import check_memory, describe_data
     from twofold.estimators.validation import check_settings
     from twofold.inference.method import resolve_method
 
     check_settings(model)
     check_random_state(model.random_state)
     one = Standardizer(np.zeros(1), np.ones(1))
-    method, shape = resolve_method(model.inference), about_data(model, one, one, 1, "", 2).model
+    method, shape = resolve_method(model.inference), describe_data(model, one, one, 1, "", 2).model
     check_memory(method, shape, 2, model.dtype)
     method.set_up(shape, np.array([2]), model.dtype)
 

@@ -13,7 +13,7 @@ from twofold.inference.ensemble import summarise, weigh_scores
 from twofold.uncertainty import metrics
 
 DRAWS, MOST_ROWS = 400, 1_000
-SURE = 2.0  # standard errors
+SIGNIFICANT_ERRORS = 2.0  # standard errors
 
 
 class Comparison(NamedTuple):
@@ -29,17 +29,16 @@ class Comparison(NamedTuple):
     def verdict(self) -> str:
         """``better`` or ``worse``; ``unclear`` if no score is significant, or they disagree."""
         pairs = (self.gain, self.gain_error), (self.crps_gain, self.crps_gain_error)
-        signs = {int(np.sign(mean)) for mean, error in pairs if abs(mean) > SURE * error} - {0}
+        signs = {
+            int(np.sign(mean)) for mean, error in pairs if abs(mean) > SIGNIFICANT_ERRORS * error
+        } - {0}
         return {frozenset({1}): "better", frozenset({-1}): "worse"}.get(frozenset(signs), "unclear")
 
     @property
     def sentence(self) -> str:
-        """The verdict with its numbers."""
-        sentence = {
-            "better": "The model predicts better than a linear one",
-            "worse": "The model predicts worse than a linear one",
-            "unclear": "Whether the model predicts better than a linear one is unclear",
-        }[self.verdict]
+        sentence = f"The model predicts {self.verdict} than a linear one"
+        if self.verdict == "unclear":
+            sentence = "Whether the model predicts better than a linear one is unclear"
         nats = f"log-likelihood {self.gain:+.3f} ± {self.gain_error:.3f} nats per row"
         mean, error = -100 * self.crps_gain, 100 * self.crps_gain_error
         return f"{sentence} ({nats}, CRPS {mean:+.1f} ± {error:.1f} %)."

@@ -55,7 +55,6 @@ class JointFit(NamedTuple):
     def make_checkpoint(
         self, epochs: int, stage: str = "", starts: Sequence[Network] | None = None
     ) -> Checkpoint | None:
-        """The checkpoint of a run or stage, with its identity."""
         first, method = self.estimators[0], self.methods[0]
         if first.checkpoint is None:
             return None
@@ -78,9 +77,8 @@ class JointFit(NamedTuple):
         """Final states of earlier fits, if all can go on with the same number of latent inputs."""
         earlier = [_earlier_fit(one, self.methods[0], model) for one in self.estimators]
         starts = [start for start in earlier if start is not None]
-        if len(starts) < len(earlier):
-            return None
-        return starts if len({one.model_.latents for one in self.estimators}) == 1 else None
+        same = len(starts) == len(earlier) and len({e.model_.latents for e in self.estimators}) == 1
+        return starts if same else None
 
 
 def fit_many(
@@ -135,10 +133,7 @@ def fit_many(
 
 
 def fit_prepared(
-    joint: JointFit,
-    problems: Any,
-    read: Callable[[], Sequence[Padded]],
-    unit: str | None = None,
+    joint: JointFit, problems: Any, read: Callable[[], Sequence[Padded]], unit: str | None = None
 ) -> None:
     """Train all members on their ``problems``, which may be a function of the epoch, and store the
     results; ``read`` returns the data of a member, or some of them, for diagnostics."""
@@ -253,8 +248,7 @@ def _check_members(
     for name, values in given.items():
         if len(values) != len(estimators):
             raise ValueError(
-                f"{name} must be a list with one entry for each estimator, got {len(values)} for "
-                f"{len(estimators)}"
+                f"{name} needs an entry for each of {len(estimators)} estimators, got {len(values)}"
             )
     if len({id(estimator) for estimator in estimators}) < len(estimators):
         raise ValueError("estimators must be different objects; use sklearn.base.clone")
@@ -295,7 +289,7 @@ def _prepare(
     fingerprint = persistence.fingerprint(x, columns, *(p for p in facts if p is not None))
     if facts.error is not None:
         facts = facts._replace(error=np.square(facts.error / of_y.scale))
-    about = about_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
+    about = describe_data(estimator, of_x, of_y, targets.ndim, fingerprint, len(x))
     y = of_y.transform(columns)
     if about.model.varying_noise:
         about = about._replace(model=replace(about.model, noise_floor=noise_floor(y)))
@@ -326,19 +320,14 @@ def hidden_sizes(sizes: Any, varying: bool, rows: int, inputs: int) -> tuple[int
     return tuple(int(units) for units in sizes)
 
 
-def about_data(
-    estimator: Regressor,
-    of_x: Standardizer,
-    of_y: Standardizer,
-    y_ndim: int,
-    fingerprint: str,
-    rows: int,
+def describe_data(
+    estimator: Regressor, x: Standardizer, y: Standardizer, y_ndim: int, fingerprint: str, rows: int
 ) -> About:
     """Model and seed of an estimator, from summaries of its data."""
-    validation.refuse_huge("X", of_x.scale)
-    validation.refuse_huge("y", of_y.scale)
+    validation.refuse_huge("X", x.scale)
+    validation.refuse_huge("y", y.scale)
     method: Any = resolve_method(estimator.inference)
-    inputs, varying = len(of_x.mean), method.form == "varying"
+    inputs, varying = len(x.mean), method.form == "varying"
     chosen = {name: getattr(estimator, name) for name in FORMS}
     # Which settings go beyond the paper.
     beyond = {n: varying if v == "auto" else v == FORMS[n][1] for n, v in chosen.items()}
@@ -346,7 +335,7 @@ def about_data(
     levels = method.nodes if method.staged and latents == 1 else 0
     model = BNNLV(
         inputs=inputs,
-        outputs=len(of_y.mean),
+        outputs=len(y.mean),
         hidden=hidden_sizes(estimator.hidden_layer_sizes, varying, rows, inputs),
         latents=latents,
         latent_levels=levels,
@@ -358,4 +347,4 @@ def about_data(
         activation=FORMS["activation"][beyond["activation"]],
     )
     seed = check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max)
-    return About(of_x, of_y, y_ndim, int(seed), fingerprint, model)
+    return About(x, y, y_ndim, int(seed), fingerprint, model)

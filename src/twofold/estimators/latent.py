@@ -9,8 +9,8 @@ from twofold.estimators.members import Members
 from twofold.inference import ensemble
 from twofold.inference.ensemble import SCORE, STOP, Network, summarise
 
-SIGNIFICANT = 0.01
-SURE = 2.0
+SIGNIFICANT = 0.01  # p-value
+SIGNIFICANT_ERRORS = 2.0  # standard errors
 NEGLIGIBLE = 1e-6
 ORDERS = (3, 4, 5, 6)  # the first two are fitted by the network's mean and noise
 
@@ -43,4 +43,4 @@ def latent_evidence(members: Members, networks: Network, data: Padded) -> float:
 def needs_latent(scores: np.ndarray, latent: Members) -> bool:
     """Whether z improves the prediction of held-out rows significantly."""
     gain = summarise(latent.scores - scores)
-    return gain.score > SURE * gain.standard_error
+    return gain.score > SIGNIFICANT_ERRORS * gain.standard_error

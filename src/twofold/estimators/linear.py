@@ -38,9 +38,7 @@ class LinearGaussian(NamedTuple):
         return cls(inputs, coefficients, covariance)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """The mean of y for each row."""
-        mean: np.ndarray = _add_constant(self.inputs.transform(x)) @ self.coefficients
-        return mean
+        return _add_constant(self.inputs.transform(x)) @ self.coefficients
 
     def log_likelihood(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """``log p(y | x)`` of each row, joint over outputs."""

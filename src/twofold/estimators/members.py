@@ -10,7 +10,7 @@ from twofold.core.numerics import Padded
 from twofold.estimators.mixing import score_mixture
 from twofold.estimators.training import Outcome
 from twofold.inference import ensemble
-from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, Share
+from twofold.inference.ensemble import SCORE, STOP, Ensemble, Network, Problem
 from twofold.inference.langevin import Langevin
 from twofold.model.spec import BNNLV
 
@@ -28,7 +28,7 @@ class Task(NamedTuple):
         """The method of the members."""
         return self.method.members if isinstance(self.method, Langevin) else self.method
 
-    def of(self, group: Sequence[int]) -> "Task":
+    def select(self, group: Sequence[int]) -> "Task":
         """The task for some of the data sets."""
         keys = self.keys.reshape(-1, self.method.runs)[np.array(group)].reshape(-1)
         return self._replace(data=pick(self.data, list(group)), keys=keys)
@@ -52,7 +52,7 @@ class Members(NamedTuple):
 def score_rows(
     nodes: int, members: Members, draws: Network, data: Padded, *roles: int
 ) -> np.ndarray:
-    """Log-density of each row, predicted by those for which it has one of the roles."""
+    """Log-density of each row, predicted by the networks for which it has one of the roles."""
     held_out = members.held_out(*roles)
     log_densities = ensemble.out_of_bag_scores(members.model, nodes, draws, held_out, data)
     scores = np.asarray(log_densities, np.float64)[: int(data.size)]
@@ -72,7 +72,6 @@ def score_as_mixture(
 
 
 def row_weights(data: Padded) -> np.ndarray | None:
-    """The weights of the rows of a data set, without padding."""
     return None if data.weight is None else np.asarray(data.weight, np.float64)[: int(data.size)]
 
 
@@ -86,9 +85,9 @@ def fit_members(
     start = jax.device_get(ensemble.draw_starts(model, dtype, task.keys))
     role: Any = np.concatenate(roles)
     order: Any = np.argsort(role, axis=1, kind="stable").astype(np.int32)
-    share = Share(repeat(data, runs), role, order, start)
+    problem = Problem(repeat(data, runs), role, order, start)
     title = "fitting with a latent input" if model.latents else "fitting"
-    outcome = task.train("members", title, model, setup, task.keys, share)
+    outcome = task.train("members", title, model, setup, task.keys, problem)
     states = jax.device_get(outcome.states)
     fitted = []
     for index in range(len(roles)):

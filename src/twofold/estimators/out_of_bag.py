@@ -11,6 +11,7 @@ from twofold.core.arrays import Array, Bool, Float, Int, Key
 from twofold.core.numerics import Padded
 from twofold.estimators.comparison import Comparison, compare_gains, pick_rows
 from twofold.estimators.linear import cross_validate_linear
+from twofold.estimators.members import row_weights
 from twofold.inference.ensemble import Network, weigh_scores
 from twofold.model.spec import BNNLV, Draws
 from twofold.uncertainty import metrics, predictive
@@ -57,7 +58,7 @@ def compare_out_of_bag(
     """Compare with a cross-validated linear model, row by row; None if there are too few rows."""
     count = int(data.size)
     x, y = (np.asarray(part[:count], np.float64) for part in (data.x, data.y))
-    weight = None if data.weight is None else np.asarray(data.weight[:count], np.float64)
+    weight = row_weights(data)
     linear = cross_validate_linear(x, y, weight, groups)
     known = np.flatnonzero(np.isfinite(held_out.scores))
     if linear is None or len(known) < 2:

@@ -22,7 +22,7 @@ from twofold.core.numerics import key_of
 from twofold.estimators.fitting import fit_many
 from twofold.estimators.plots import Plots
 from twofold.estimators.storage import pack, unpack
-from twofold.estimators.training import row_progress
+from twofold.estimators.training import show_row_progress
 from twofold.estimators.validation import check_errors, check_inputs, check_outputs
 from twofold.inference.method import (
     Method,
@@ -69,12 +69,11 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
         that hold rows out, (20,) for small tables and (50, 50) for large ones.
     inference : method, name or mapping
         Inference method: ``Langevin()``, microcanonical Langevin chains (the default);
-        ``Ensemble()``, the networks they start from, in seconds; ``Alpha()``, a mean field by
-        α-divergence minimisation (the paper's); ``NUTS()`` or ``HMC()``, Hamiltonian chains, the
-        slow reference. Each has options of its own
-        (``Alpha(alpha=0.5, epochs=1000)``); a name (``"alpha"``) gives their defaults, and a
-        mapping (``{"method": "alpha", "alpha": 0.5}``) serves files.
-        Which for which job: ``docs/posteriors.md``.
+        ``Ensemble()``, the networks they start from, which takes seconds; ``Alpha()``, a mean field
+        by α-divergence minimisation (the paper's); ``NUTS()`` or ``HMC()``, Hamiltonian chains, the
+        slow reference. Each has its own options (``Alpha(alpha=0.5, epochs=1000)``); a name
+        (``"alpha"``) selects their defaults, and a mapping (``{"method": "alpha", "alpha": 0.5}``)
+        is for files. How to choose: ``docs/posteriors.md``.
     latent_dim : int or "auto"
         Number of latent inputs; 0 gives a plain Bayesian neural network. "auto" is 1, or, for
         methods that hold rows out, 0 or 1, whichever predicts these better.
@@ -348,7 +347,7 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
             "ask for fewer draws (n_weight_draws, n_latent_draws, n_samples)",
             surely=1.0,
         )
-        progress = row_progress(self.verbose, what, rows, limit)
+        progress = show_row_progress(self.verbose, what, rows, limit)
         with jax.enable_x64(self.dtype == "float64"), progress as on_progress:
             leaves = (jnp.asarray(leaf, self.dtype) for leaf in self.posterior_)
             yield type(self.posterior_)(*leaves), limit, on_progress
@@ -362,17 +361,13 @@ class BNNLVRegressor(Plots, RegressorMixin, BaseEstimator):
 
 
 def _warn_of_overflow(predictions: Any, dtype: str, stacklevel: int) -> None:
-    """Warn about non-finite predictions."""
     leaves = jax.tree.leaves(predictions)
     finite = [np.isfinite(part).reshape(len(part), -1).all(axis=1) for part in leaves]
     unknown = int((~np.logical_and.reduce(finite)).sum())
     if unknown:
-        warnings.warn(
-            f"{unknown} of {len(finite[0])} rows have no finite prediction: they are too far from "
-            f"the training data for dtype={dtype!r}",
-            RuntimeWarning,
-            stacklevel=stacklevel,
-        )
+        sentence = f"{unknown} of {len(finite[0])} rows have no finite prediction: they are too "
+        sentence += f"far from the training data for dtype={dtype!r}"
+        warnings.warn(sentence, RuntimeWarning, stacklevel=stacklevel)
 
 
 def _warn_of_doubts(split: Decomposition) -> None:

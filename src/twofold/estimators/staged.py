@@ -64,9 +64,9 @@ class Fits:
             return
         try:
             members = [self.chosen[i] for i in group]
-            begun, self.stopped = begin_chains(self.task.of(group), members)
+            begun, self.stopped = begin_chains(self.task.select(group), members)
         except TooLargeError as error:
-            sentence = f"{error}; the ensemble is kept as it is, without chains"
+            sentence = f"{error}; the fit keeps the ensemble, without chains"
             warnings.warn(sentence, RuntimeWarning, stacklevel=6)
             return
         for index, chain in zip(group, begun, strict=True):
@@ -84,7 +84,7 @@ class Fits:
         if not tried:
             return
         roles = [self.roles[i] for i in tried]
-        fitted, self.stopped = fit_members(self.task.of(tried), model, roles)
+        fitted, self.stopped = fit_members(self.task.select(tried), model, roles)
         for index, latent in zip(tried, fitted, strict=True):
             chain = self.chains[index]
             before = self.chosen[index].scores if chain is None else chain.fair_scores
@@ -101,7 +101,7 @@ class Fits:
             return
         members, chains = [self.chosen[i] for i in begun], list(begun.values())
         last = LAST_STAGE, max(chain.steps for chain in chains)
-        finished, self.stopped = run_stage(self.task.of(list(begun)), members, chains, *last)
+        finished, self.stopped = run_stage(self.task.select(list(begun)), members, chains, *last)
         for index, chain in zip(begun, finished, strict=True):
             self.chains[index] = chain
 
@@ -122,7 +122,7 @@ def fit_staged(
     """
     method, runs, room, sizes = task.method, task.method.runs, task.data.x.shape[1], task.data.size
     roles = [
-        ensemble.deal_roles(seed, runs, task.ensemble.folds, int(rows), room, group)
+        ensemble.assign_roles(seed, runs, task.ensemble.folds, int(rows), room, group)
         for seed, rows, group in zip(seeds, sizes, groups or [None] * len(seeds), strict=True)
     ]
     stopped = False

@@ -9,15 +9,14 @@ import jax
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from twofold.estimators.latent import SURE
+from twofold.estimators.latent import SIGNIFICANT_ERRORS
 from twofold.estimators.members import Members, Task, add_draw_axis, join, pick, repeat, score_rows
 from twofold.inference import langevin
 from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, summarise
-from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Walk
+from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Problem
 
 LAST_STAGE = 2**31 - 1
-WORTH_IT, WORTH_SAYING = 0.0075, 0.05  # nats per row
-UNSCORED = OutOfBag(0.0, 0.0, 0)
+WORTHWHILE_GAIN, REPORTED_GAIN = 0.0075, 0.05  # nats per row
 
 
 class StageResult(NamedTuple):
@@ -46,12 +45,12 @@ def run_stage(
     config, last = langevin.Config(model, *settings), number == LAST_STAGE
     roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
     counted: Any = np.concatenate([one.held_out(*roles) for one in members])
-    start = join([one.start for one in chains])
-    walk = Walk(repeat(task.data, runs), counted, start, join([one.step_size for one in chains]))
+    starts = join([(one.start, one.step_size) for one in chains])
+    problem = Problem(repeat(task.data, runs), counted, *starts)
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(task.keys, number)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
-    name, title = ("chains", "all rows") if last else (f"held out {number}", "held-out rows")
-    outcome = task.train(name, f"sampling, {title}", model, setup, keys, walk)
+    name, title = ("chains", "on all rows") if last else (f"held out {number}", "on training rows")
+    outcome = task.train(name, f"sampling {title}", model, setup, keys, problem)
     if number and outcome.stopped and 2 * outcome.epoch < setup.epochs:
         return list(chains), True  # draws are kept from the middle of a stage on
     results = []
@@ -60,19 +59,20 @@ def run_stage(
         states = jax.tree.map(lambda leaf, at=at: np.asarray(leaf[at]), outcome.states)
         draws = Network(states.weights, states.log_noise)
         end = Network(states.weights[:, -1], states.log_noise[:, -1])
-        scores = before.scores, before.fair_scores, before.scored
+        after = before._replace(start=end, step_size=np.exp(states.log_step), draws=draws)
         if not last:
             score = partial(score_rows, method.nodes, member, draws, pick(task.data, index))
-            scores = score(STOP, SCORE), score(SCORE), draws
-        kept = draws, *scores, before.steps, before.gain
-        results.append(StageResult(end, np.exp(states.log_step), *kept))
+            after = after._replace(
+                scores=score(STOP, SCORE), fair_scores=score(SCORE), scored=draws
+            )
+        results.append(after)
     return results, outcome.stopped
 
 
 def begin_chains(task: Task, members: Sequence[Members]) -> tuple[list[StageResult | None], bool]:
     """Chains on the rows that the members trained on, extended while held-out scores improve; None
-    if the scores are worse than those of the members. A start without scores has seen all rows, and
-    is not a baseline."""
+    if the scores are worse than those of the members. Members of an earlier fit have seen all rows,
+    so they have no scores and are no baseline."""
     stages = task.method.stages(members[0].model, int(np.max(task.data.size)))
     first = np.full(task.method.chains, FIRST_STEP, task.data.x.dtype)
     latest, stopped = [], False
@@ -85,19 +85,19 @@ def begin_chains(task: Task, members: Sequence[Members]) -> tuple[list[StageResu
         if number:
             pairs = zip(before, latest, strict=True)
             latest = [new._replace(gain=summarise(new.scores - old.scores)) for old, new in pairs]
-        if stopped or (number and not any(map(would_pay, before, latest))):
+        if stopped or (number and not any(map(is_worthwhile, before, latest))):
             break
         latest = [one._replace(steps=max(one.steps, 2 * length)) for one in latest]
     results = zip(members, latest, strict=True)
     return [chains if is_kept(member, chains) else None for member, chains in results], stopped
 
 
-def would_pay(before: StageResult, after: StageResult) -> bool:
+def is_worthwhile(before: StageResult, after: StageResult) -> bool:
     """Whether the next stage is expected to be worthwhile, extrapolating the decreasing gains."""
-    gain, error, _ = after.gain or UNSCORED
+    gain, error, _ = after.gain or (0.0, 0.0, 0)
     previous = before.gain.score if before.gain else gain
     expected = gain * min(1.0, gain / previous) if previous > 0.0 else gain
-    return gain > error and expected > WORTH_IT
+    return gain > error and expected > WORTHWHILE_GAIN
 
 
 def warn_if_unfinished(
@@ -110,14 +110,11 @@ def warn_if_unfinished(
         if chain is not None and chain.gain is not None and chain.steps == longest:
             gains.append(chain.gain.score)
             steps = max(steps, 2 * longest)
-    if gains and max(gains) > WORTH_SAYING:
-        warnings.warn(
-            f"predictions of held-out rows were still improving when the chains ended (by "
-            f"{max(gains):.2f} nats per row in the last stage); a longer run may predict better: "
-            f"inference=Langevin(steps={steps})",
-            ConvergenceWarning,
-            stacklevel=6,
-        )
+    if gains and max(gains) > REPORTED_GAIN:
+        sentence = "predictions of held-out rows were still improving when the chains ended (by "
+        sentence += f"{max(gains):.2f} nats per row in the last stage); for a longer run, use "
+        sentence += f"inference=Langevin(steps={steps})"
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=6)
 
 
 def is_kept(members: Members, chains: StageResult) -> bool:
@@ -127,4 +124,4 @@ def is_kept(members: Members, chains: StageResult) -> bool:
     if not len(members.scores):
         return True
     loss = summarise(members.scores - chains.fair_scores)
-    return not loss.score > SURE * loss.standard_error
+    return not loss.score > SIGNIFICANT_ERRORS * loss.standard_error

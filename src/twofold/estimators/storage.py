@@ -28,12 +28,8 @@ from twofold.uncertainty.chains import Diagnostics
 
 POSTERIORS: dict[str, Any] = {one.__name__: one for one in (MeanFieldPosterior, SampledPosterior)}
 # Attributes stored as mappings.
-REPORTS: dict[str, Any] = {
-    "convergence": Convergence,
-    "diagnostics": Diagnostics,
-    "out_of_bag": OutOfBag,
-    "comparison": Comparison,
-}
+REPORTS: dict[str, Any] = {"convergence": Convergence, "diagnostics": Diagnostics}
+REPORTS |= {"out_of_bag": OutOfBag, "comparison": Comparison}
 PAPER_SHAPE = {"hidden_layer_sizes": (20, 20), "latent_dim": 1}
 DIAGNOSED_ROWS = 50
 INTEGRATED_ROWS, INTEGRATED_DRAWS = 64, 16
@@ -73,8 +69,8 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
     # The last step may produce non-finite weights, which no later energy reveals.
     if not all(np.isfinite(leaf).all() for leaf in result.posterior):
         raise NonFiniteEnergyError(
-            "the weights are no longer finite; lower learning_rate, use dtype='float64', or look "
-            "for extreme values in the data"
+            "the weights are no longer finite; lower learning_rate, use dtype='float64', or check "
+            "the data for extreme values"
         )
     rows, diagnostics, error = int(data.size), None, None
     if result.chains is not None:
@@ -88,9 +84,8 @@ def judge(model: BNNLV, result: Result, data: Padded) -> dict[str, Any]:
         some = np.linspace(0, rows - 1, INTEGRATED_ROWS).astype(int)
         x, y = data.x[some], data.y[some]
         error = float(_integration_error(model, result.posterior, x, y, result.nodes))
-    fitted = {"posterior": result.posterior, "convergence": result.convergence}
-    fitted |= {"diagnostics": diagnostics, "integration_error": error}
-    return fitted | {"out_of_bag": result.out_of_bag, "comparison": None}
+    fitted = {name: getattr(result, name) for name in ("posterior", "convergence", "out_of_bag")}
+    return fitted | {"diagnostics": diagnostics, "integration_error": error, "comparison": None}
 
 
 @partial(jax.jit, static_argnames=("model", "nodes"))
@@ -101,31 +96,31 @@ def _integration_error(
     return integration_error(model, draws.weights, draws.log_noise, x, y, nodes)
 
 
-def find_worries(estimator: Regressor) -> str | None:
+def describe_problems(estimator: Regressor) -> str | None:
     """A warning if the fit has not converged; None for methods that are scored out of bag."""
     if estimator.out_of_bag_ is not None:
         return None
     diagnostics, report = estimator.diagnostics_, estimator.convergence_
-    worries = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
+    problems = [diagnostics and chains.advice(diagnostics), report and convergence_advice(report)]
     error = estimator.integration_error_
     if error is not None and error >= GOOD_INTEGRATION_ERROR:
         noise = float(np.exp(0.5 * np.mean(estimator.posterior_.log_noise)))
-        worries.append(
+        problems.append(
             f"the latent input is integrated out with an error of {error:.2f} nats per datum, "
             f"because the noise is small ({noise:.3f} standard deviations of y); use "
             f"nodes={nodes_for(noise, estimator.model_.latents)}"
         )
-    return "; ".join(filter(None, worries)) or None
+    return "; ".join(filter(None, problems)) or None
 
 
 def warn(estimators: Sequence[Regressor]) -> None:
-    """Warn about fits that have not converged."""
-    worries = {i: sentence for i, one in enumerate(estimators) if (sentence := find_worries(one))}
-    if worries:
-        index, sentence = next(iter(worries.items()))
+    described = enumerate(map(describe_problems, estimators))
+    problems = {index: sentence for index, sentence in described if sentence}
+    if problems:
+        index, sentence = next(iter(problems.items()))
         if len(estimators) > 1:
-            count = f"{len(worries)} of {len(estimators)} fits"
-            sentence = f"{count}, first of them {index}: {sentence}"
+            count = f"{len(problems)} of {len(estimators)} fits"
+            sentence = f"{count} may not have converged, the first is number {index}: {sentence}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
 
 
@@ -153,7 +148,6 @@ def pack(estimator: Regressor) -> Stored:
 
 
 def unpack(stored: Stored, estimator_class: type) -> Regressor:
-    """Restore an estimator from the output of ``pack``."""
     metadata = stored.metadata
     if metadata["estimator"] != estimator_class.__name__:
         raise FileFormatError(

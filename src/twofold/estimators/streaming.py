@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from twofold.core.numerics import Padded, Place, Running, Standardizer, pad, padded_size
-from twofold.estimators.fitting import JointFit, about_data, check_memory, fit_prepared
+from twofold.estimators.fitting import JointFit, check_memory, describe_data, fit_prepared
 from twofold.estimators.storage import About
 from twofold.estimators.validation import check_settings
 from twofold.inference.alpha import Alpha, bytes_per_datum
@@ -55,7 +55,6 @@ class Scratch(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of rows."""
         return self.running.rows
 
     @property
@@ -149,8 +148,7 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     method = resolve_method(estimator.inference)
     if not isinstance(method, Alpha):
         raise ValueError(
-            f"{method.name!r} needs all data in every step and cannot be fitted block by block; "
-            "use 'alpha'"
+            f"{method.name!r} needs all data in every step and cannot fit in blocks; use 'alpha'"
         )
     latents = 1 if estimator.latent_dim == "auto" else estimator.latent_dim
     if not latents or method.nodes or method.encoder is not None:
@@ -158,8 +156,8 @@ def check_streamed(estimator: Regressor, rows: int | None) -> None:
     each = bytes_per_datum(latents, np.dtype(estimator.dtype).itemsize)
     total = "" if rows is None else f", {each * rows / 2**20:,.0f} MiB for {rows:,} rows"
     raise ValueError(
-        f"a mean field with a q(z) for every datum keeps {each} bytes for each row{total}, and is "
-        "not fitted block by block; use Alpha(encoder=[20]), one network for every q(z), or "
+        f"Alpha() with a latent input stores a q(z) of {each} bytes for each row{total}; it cannot "
+        "be fitted block by block; use Alpha(encoder=[20]), which computes q(z) by a network, or "
         f"Alpha(nodes={STREAMED_NODES}), which integrates z out"
     )
 
@@ -169,7 +167,7 @@ def fit_scratch(estimator: Regressor, scratch: Scratch, inputs: int, y_ndim: int
     joint, rows = scratch.running.standardizer(), scratch.block_rows
     sides = (slice(None, inputs), slice(inputs, None))
     of_x, of_y = (Standardizer(joint.mean[side], joint.scale[side]) for side in sides)
-    about = about_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
+    about = describe_data(estimator, of_x, of_y, y_ndim, scratch.fingerprint, rows)
     # One epoch per block, in all passes together.
     method: Any = resolve_method(estimator.inference)
     updates = scratch.blocks * -(-rows // method.batch_size)
@@ -200,7 +198,6 @@ class Blocks:
     ahead: dict[int, Future[Any]] = field(default_factory=dict)
 
     def __call__(self, visit: int) -> Padded:
-        """The block of a visit."""
         x, y, rows = self.ahead[visit].result() if visit in self.ahead else self._read(visit)
         if visit + 1 < self.visits:
             self.ahead = {visit + 1: self.pool.submit(self._read, visit + 1)}
@@ -241,7 +238,6 @@ def split_columns(
 
 
 def _round(values: np.ndarray) -> np.ndarray:
-    """Round to DIGITS significant digits."""
     with np.errstate(divide="ignore"):
         exponent = np.floor(np.log10(np.abs(values)))
     scale = 10.0 ** np.where(np.isfinite(exponent), DIGITS - 1 - exponent, 0.0)
@@ -273,15 +269,15 @@ def decompose_table(
     names = fitted if inputs is None else list_of_names("inputs", inputs)
     if names is None:
         raise ValueError(
-            f"the model was fitted to {model.n_features_in_} columns without names; name the "
-            "columns of the table with inputs=[…]"
+            f"the model was fitted to {model.n_features_in_} columns without names; give the "
+            "column names of the table with inputs=[…]"
         )
     columns = [one if isinstance(one, Column) else Column(str(one)) for one in names]
     features = sum(len(one.features) for one in columns)
     if features != model.n_features_in_:
         raise ValueError(f"the model has {model.n_features_in_} inputs, got {features} names")
-    several = [f"y{index}" for index in range(model.model_.outputs)]
-    called = list(outputs or (several if len(several) > 1 else ["y"]))
+    numbered = [f"y{index}" for index in range(model.model_.outputs)]
+    output_names = list(outputs or (numbered if len(numbered) > 1 else ["y"]))
     check_names(opened, [one.name for one in columns])
     # Rows are passed as arrays, so column names are not checked.
     nameless = copy.copy(model)
@@ -292,7 +288,7 @@ def decompose_table(
             values, kept = encode(block, columns, (), drop_missing)
             if not len(kept):
                 continue
-            new_columns = split_columns(nameless, values, called, by, quantiles)
+            new_columns = split_columns(nameless, values, output_names, by, quantiles)
             outside = {OUTSIDE: name_outside(columns, values)}
             data = block.take(kept).data
             write(dict(zip(data.column_names, data.columns, strict=True)) | new_columns | outside)

@@ -26,7 +26,7 @@ from twofold.inference.loop import Algorithm
 LONG = 60.0  # remaining seconds that are announced if no bar is shown
 SOON = 5.0  # seconds before the first estimate
 KEPT = "the model keeps the state reached so far"
-SMALLER = "use smaller settings, a smaller batch_size first of all, or fewer rows"
+REDUCE = "reduce batch_size, other settings or the number of rows"
 
 
 class NonFiniteEnergyError(ArithmeticError):
@@ -107,12 +107,9 @@ class Checkpoint:
                 self._file.write(arrays, {"epoch": run.epoch})
             self._written = time.monotonic()
         except OSError as error:
-            warnings.warn(
-                f"the checkpoint {self._file.path} could not be written ({error}); the fit "
-                "continues, but cannot be resumed from here",
-                RuntimeWarning,
-                stacklevel=6,
-            )
+            sentence = f"the checkpoint {self._file.path} could not be written ({error}); the fit "
+            sentence += "continues, but cannot be resumed from here"
+            warnings.warn(sentence, RuntimeWarning, stacklevel=6)
 
 
 def remove_checkpoint(path: Path) -> None:
@@ -154,15 +151,15 @@ def train(
     passing = callable(problems)
     first = sharding.spread(mesh, problems(0) if passing else problems, times)
     lowered = loop.init.lower(algorithm, keys, first, mesh)
-    memory.check_program(lowered.compile(), plan.title, SMALLER)
-    nothing = np.empty((0, members))
-    run = Outcome(loop.init(algorithm, keys, first, mesh), 0, nothing, nothing.astype(np.int64))
+    memory.check_program(lowered.compile(), plan.title, REDUCE)
+    traces = np.empty((0, members)), np.empty((0, members), np.int64)
+    run = Outcome(loop.init(algorithm, keys, first, mesh), 0, *traces)
     if checkpoint is not None and (stored := checkpoint.load(run.states, members)) is not None:
         run = stored._replace(states=sharding.spread(mesh, stored.states))
     program, copies = loop.compile_run(algorithm, keys, run.states, first, schedule, mesh)
-    memory.check_program(program, plan.title, SMALLER, copies)
+    memory.check_program(program, plan.title, REDUCE, copies)
     stopped, latest = False, None
-    with ProgressBar(plan, run.epoch) as bar, graceful_interrupt() as interrupt:
+    with ProgressBar(plan, run.epoch) as bar, catch_interrupt() as interrupt:
         given = (lambda epoch: sharding.spread(mesh, problems(epoch), times)) if passing else first
         span = run.epoch, plan.epochs
         for chunk in loop.run(algorithm, keys, run.states, given, schedule, *span, mesh):
@@ -175,7 +172,7 @@ def train(
                 raise NonFiniteEnergyError(
                     f"the energy is no longer finite (member(s) {lost.tolist()}, epoch "
                     f"{run.epoch}); lower learning_rate (HMC, NUTS: raise target_acceptance), use "
-                    "dtype='float64', or look for extreme values in the data"
+                    "dtype='float64', or check the data for extreme values"
                 )
             bar.update(run.epoch, float(energies[-1].mean()))
             stopped = bool(sharding.agreed(interrupt.is_set()))
@@ -189,21 +186,19 @@ def train(
             if stopped or finished:
                 break
     run = run._replace(stopped=stopped)
-    _report(run, plan)
+    _warn_of_problems(run, plan)
     states = run.states if latest is None else latest.states
     return run._replace(states=sharding.cut(mesh, states, members))
 
 
-def _report(run: Outcome, plan: Plan) -> None:
+def _warn_of_problems(run: Outcome, plan: Plan) -> None:
     if run.stopped and run.epoch < plan.epochs:
         done = f"{run.epoch:,} of {plan.epochs:,} {plan.unit}"
         sentence = f"stopped by Ctrl-C after {done}; {KEPT}"
         warnings.warn(sentence, InterruptedFitWarning, stacklevel=6)
     if run.skipped.any():
-        sentence = (
-            f"{run.skipped.sum():,} updates had a non-finite energy and were skipped; "
-            "if the fit is poor, lower learning_rate or use dtype='float64'"
-        )
+        sentence = f"{run.skipped.sum():,} updates had a non-finite energy and were skipped; "
+        sentence += "if the fit is poor, lower learning_rate or use dtype='float64'"
         warnings.warn(sentence, RuntimeWarning, stacklevel=6)
 
 
@@ -256,7 +251,7 @@ class ProgressBar:
 
 
 @contextmanager
-def row_progress(
+def show_row_progress(
     verbose: bool | str, what: str, rows: int, at_once: int
 ) -> Iterator[Callable[[int], None]]:
     """A progress bar for work in several chunks; yields a function of the number of rows done."""
@@ -266,7 +261,7 @@ def row_progress(
 
 
 @contextmanager
-def graceful_interrupt() -> Iterator[threading.Event]:
+def catch_interrupt() -> Iterator[threading.Event]:
     """The first Ctrl-C sets the event, a second one interrupts; in the main thread only, which
     alone gets signals."""
     requested, before = threading.Event(), signal.getsignal(signal.SIGINT) or signal.SIG_DFL

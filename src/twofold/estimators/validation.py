@@ -8,7 +8,13 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from twofold.inference.method import check_integer, check_positive, resolve_method
+from twofold.inference.method import (
+    check_integer,
+    check_layers,
+    check_positive,
+    optional,
+    resolve_method,
+)
 
 # Valid values of each setting: the paper's, and extensions.
 FORMS = {
@@ -111,13 +117,10 @@ def warn_of_outliers(names: Sequence[Any], values: np.ndarray) -> None:
     second, first = np.sort(distances, axis=0)[-2:]
     for column in np.flatnonzero((second > 0.0) & (first / FAR > second)).tolist():
         value = values[distances[:, column].argmax(), column]
-        warnings.warn(
-            f"one value of {names[column]}, {value:g}, is more than {FAR:g} times as far from the "
-            "median as any other, which makes the others nearly equal to a model; correct or drop "
-            "it if it is a mistake, else transform the column",
-            UserWarning,
-            stacklevel=6,
-        )
+        sentence = f"one value of {names[column]}, {value:g}, is more than {FAR:g} times as far "
+        sentence += "from the median as any other, so a model can hardly tell the others apart; "
+        sentence += "correct or drop it if it is a mistake, else transform the column"
+        warnings.warn(sentence, UserWarning, stacklevel=6)
 
 
 def check_training_data(estimator: Any, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -203,7 +206,6 @@ def check_groups(groups: Any, counted: np.ndarray) -> np.ndarray:
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN or a missing value of pandas."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # comparisons with pandas.NA are neither true nor false
@@ -245,17 +247,11 @@ def check_outputs(y: Any, rows: int, outputs: int) -> np.ndarray:
 
 
 def check_settings(estimator: Any) -> None:
-    """Refuse invalid settings of a ``BNNLVRegressor``."""
     settings = estimator.get_params(deep=False)
     automatic = {n for n, value in settings.items() if isinstance(value, str) and value == "auto"}
-    hidden, method = settings["hidden_layer_sizes"], resolve_method(settings["inference"])
+    method = resolve_method(settings["inference"])
     if "hidden_layer_sizes" not in automatic:
-        if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str | bytes):
-            raise ValueError(
-                f"hidden_layer_sizes must be a tuple such as (20, 20), or 'auto', got {hidden!r}"
-            )
-        for units in hidden:
-            check_integer("every entry of hidden_layer_sizes", units, 1)
+        check_layers("hidden_layer_sizes", settings["hidden_layer_sizes"], " or 'auto'")
     if "latent_dim" not in automatic:
         check_integer("latent_dim", settings["latent_dim"], 0)
     for name in ("n_weight_draws", "n_latent_draws"):
@@ -270,13 +266,13 @@ def check_settings(estimator: Any) -> None:
             "noise='varying' needs inference='langevin' or 'ensemble'; the other methods have the "
             f"same noise everywhere, got {settings['inference']!r}"
         )
-    for name in ("weight_variance", "checkpoint_seconds", "latent_variance"):
-        if name != "latent_variance" or settings[name] is not None:
-            check_positive(name, settings[name])
+    for name in ("weight_variance", "checkpoint_seconds"):
+        check_positive(name, settings[name])
+    optional(check_positive)("latent_variance", settings["latent_variance"])
     if settings["checkpoint"] is not None and settings["random_state"] is None:
         raise ValueError(
-            "checkpoint needs random_state=<an integer>, so that the run is recognised when it "
-            "continues; got random_state=None"
+            "checkpoint needs random_state to be an integer, by which a resumed run is recognised, "
+            "got None; set for instance random_state=0"
         )
     if "verbose" not in automatic and not isinstance(settings["verbose"], bool | np.bool_ | int):
         raise ValueError(f"verbose must be True, False or 'auto', got {settings['verbose']!r}")

@@ -23,18 +23,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.arrays import Array, Bool, Float, Key, Scalar
 from twofold.core.numerics import Padded, padded_size, power_log_mean_exp, select
 from twofold.inference import loop, meanfield
-from twofold.inference.loop import Algorithm, Batch, Info, Result, Schedule, Setup, Weights
+from twofold.inference.loop import Algorithm, Batch, Index, Info, Result, Schedule, Setup, Weights
 from twofold.inference.meanfield import Gaussian, MeanFieldPosterior
 from twofold.inference.method import (
     MIN_EPOCHS,
     Method,
     check_flag,
+    check_layers,
     check_positive,
     integer,
-    layers,
     number,
     option,
     optional,
@@ -62,14 +62,14 @@ class Config:
     encoder: tuple[int, ...] | None
 
     @property
-    def drawn(self) -> int:
-        """Number of latent inputs drawn from a q(z): 0 if they are integrated out."""
+    def sampled_latents(self) -> int:
+        """Number of latent inputs sampled from a q(z): 0 if they are integrated out."""
         return 0 if self.nodes else self.model.latents
 
     @property
     def latents(self) -> int:
         """Number of latent inputs for which every datum stores its own q(z)."""
-        return self.drawn if self.encoder is None else 0
+        return self.sampled_latents if self.encoder is None else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Alpha(Method):
     alpha: float = option(1.0, number("(0, 1]", "; for variational Bayes use alpha=1e-6"))
     draws: int = option(50, integer(1))
     nodes: int = option(0, integer(0))
-    encoder: tuple[int, ...] | None = option(None, optional(layers))
+    encoder: tuple[int, ...] | None = option(None, optional(check_layers))
     epochs: int | None = option(None, optional(integer(1)))
     batch_size: int = option(75, integer(1))
     learning_rate: float = option(5e-3, check_positive)
@@ -113,22 +113,19 @@ class Alpha(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.encoder is not None and self.nodes:
-            raise ValueError(
-                f"z is either integrated out over nodes ({self.nodes}) or has an encoder "
-                f"({self.encoder}); give one of the two"
-            )
+            given = f"nodes={self.nodes} and encoder={list(self.encoder)}"
+            raise ValueError(f"nodes and encoder exclude each other, got {given}; set one of them")
 
     def config(self, model: BNNLV, batch_size: int) -> Config:
-        """Settings compiled into the program."""
         if self.encoder is not None and not model.latents:
-            raise ValueError("an encoder needs a latent input to encode; set latent_dim=1")
+            raise ValueError("encoder needs a latent input, got latent_dim=0; set latent_dim=1")
         if self.nodes:
             latent_nodes(model, self.nodes)
         return Config(model, batch_size, self.draws, self.nodes, self.encoder)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
         """Set up the run; without ``epochs``, the smallest data set determines its length."""
-        # Slots that no data set can fill would waste time.
+        # No larger than the largest data set: empty slots would waste time.
         slots = min(self.batch_size, padded_size(int(sizes.max())))
         batches = -(-sizes // slots)
         epochs = int(self.epochs or max(MIN_EPOCHS, -(-self.min_updates // batches.min())))
@@ -139,14 +136,12 @@ class Alpha(Method):
         return Setup(config, build(config), schedule, epochs, batches, "epochs")
 
     def problems(self, methods: "Sequence[Alpha]", data: Padded) -> "Problem":
-        """Each data set with its α."""
         return Problem(data, jnp.asarray([one.alpha for one in methods], data.x.dtype))
 
     def finish(self, config: Config, states: Any, energies: np.ndarray, epochs: int) -> Result:
-        """q(W) and the noise of the run."""
         posteriors = jax.vmap(partial(posterior, config))(states)
-        lone = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posteriors)
-        return Result(lone, config.nodes, loop.convergence(energies[:, 0], epochs))
+        only = jax.tree.map(lambda leaf: np.asarray(leaf[0]), posteriors)
+        return Result(only, config.nodes, loop.convergence(energies[:, 0], epochs))
 
 
 class Shared(NamedTuple):
@@ -161,7 +156,7 @@ class Problem(NamedTuple):
     """One member's data and its α."""
 
     data: Padded
-    alpha: Float[Array, ""]
+    alpha: Scalar
 
 
 class State(NamedTuple):
@@ -178,11 +173,11 @@ def alpha_energy(
     log_likelihood: Float[Array, "K B"],
     log_ratio_weights: Float[Array, "K"],
     log_ratio_latents: Float[Array, "K B"],
-    alpha: Float[Array, ""] | float,
-    num_data: Float[Array, ""] | float,
+    alpha: Scalar | float,
+    num_data: Scalar | float,
     mask: Float[Array, "B"],
     weights: Weights | None = None,
-) -> Float[Array, ""]:
+) -> Scalar:
     """The minibatch estimate of ``E_α`` from log-densities at K joint draws.
 
     The log-ratios are ``log p − log q`` of the weights and of each datum's latent input. A datum of
@@ -198,7 +193,7 @@ def alpha_energy(
 def draw_noise(config: Config, key: Key, dtype: Any) -> Float[Array, "K noise"]:
     """Standard normal numbers for one update: for the weights, then for the latent inputs."""
     model = config.model
-    count = model.num_weights + config.drawn * config.batch_size
+    count = model.num_weights + config.sampled_latents * config.batch_size
     if dtype == jnp.float32:
         return meanfield.fast_normal(key, (config.draws, count))
     return jax.random.normal(key, (config.draws, count), dtype)
@@ -209,9 +204,9 @@ def batch_energy(
     shared: Shared,
     latents: Gaussian,
     batch: Batch,
-    alpha: Float[Array, ""] | float,
+    alpha: Scalar | float,
     noise: Float[Array, "K noise"],
-) -> Float[Array, ""]:
+) -> Scalar:
     """``alpha_energy`` at the draws of W and z that reparametrisation makes from ``noise``."""
     model = config.model
     weight_noise, latent_noise = noise[:, : model.num_weights], noise[:, model.num_weights :]
@@ -271,11 +266,11 @@ def update(
     config: Config,
     state: State,
     batch: Batch,
-    alpha: Float[Array, ""] | float,
+    alpha: Scalar | float,
     noise: Float[Array, "K noise"],
-    rate: Float[Array, ""],
+    rate: Scalar,
     nonempty: Bool[Array, ""],
-) -> tuple[State, Float[Array, ""], Bool[Array, ""]]:
+) -> tuple[State, Scalar, Bool[Array, ""]]:
     """One Adam step on a minibatch; ``state`` holds the batch's latents only. Returns the energy
     and whether it was finite; a non-finite step is skipped."""
 
@@ -306,30 +301,24 @@ def update(
 
 
 def step(
-    config: Config,
-    key: Key,
-    state: State,
-    problem: Problem,
-    schedule: Schedule,
-    epoch: Int[Array, ""],
+    config: Config, key: Key, state: State, problem: Problem, schedule: Schedule, epoch: Index
 ) -> tuple[State, Info]:
     """One epoch: shuffle, cut into batches of nearly equal size, update on each."""
     data, size, dtype = problem.data, config.batch_size, problem.data.x.dtype
     shuffle_key, batch_key = jax.random.split(key)
-    batches, batch_at = loop.deal(shuffle_key, data, size)
+    batches, batch_at = loop.make_batches(shuffle_key, data, size)
     order = loop.shuffle(shuffle_key, data)
-    own_latents = loop.in_order((state.latents, state.latent_moments), order, size)
+    own_latents = loop.reorder((state.latents, state.latent_moments), order, size)
+
+    def draw(index: Any) -> Float[Array, "K noise"]:
+        return draw_noise(config, jax.random.fold_in(batch_key, index), dtype)
 
     def on_batch(index: Any, carry: Any) -> Any:
         shared, shared_moments, rows, total, skipped = carry
         start, _ = loop.batch_bounds(data.size, batches, index)
         cut = partial(jax.lax.dynamic_slice_in_dim, start_index=start, slice_size=size)
         put = partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=0)
-        noise = meanfield.fenced(
-            lambda index: draw_noise(config, jax.random.fold_in(batch_key, index), dtype),
-            index,
-            index < schedule.batches,
-        )
+        noise = meanfield.keep_unfused(draw, index, index < schedule.batches)
         local = State(shared, shared_moments, *jax.tree.map(cut, rows))
         rate = loop.learning_rate(schedule, (epoch + index / batches) / schedule.epochs)
         batch, nonempty = batch_at(index), index < batches
@@ -342,13 +331,8 @@ def step(
         return local.shared, local.shared_moments, rows, total, skipped
 
     # The loop runs for the longest epoch of all members; surplus batches of a member are empty.
-    carry = (
-        state.shared,
-        state.shared_moments,
-        own_latents,
-        jnp.zeros((), dtype),
-        jnp.zeros((), int),
-    )
+    totals = jnp.zeros((), dtype), jnp.zeros((), int)
+    carry = state.shared, state.shared_moments, own_latents, *totals
     carry = jax.lax.fori_loop(0, schedule.batches, on_batch, carry)
     shared, moments, rows, total, skipped = carry
     back = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))

@@ -24,9 +24,9 @@ import optax
 from jax.scipy.stats import norm
 
 from twofold.core import sharding
-from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys, Scalar
 from twofold.core.numerics import Padded, select
-from twofold.inference.loop import Info, Setup, bind, descend
+from twofold.inference.loop import Index, Info, Setup, bind, descend
 from twofold.inference.method import Method, check_positive, integer, option, optional
 from twofold.model import network as networks
 from twofold.model.density import LOG_ODDS_PRIOR, conditional, latent_nodes, log_joint, log_marginal
@@ -89,7 +89,6 @@ class Ensemble(Method):
     learning_rate: float = option(0.03, check_positive)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """Set up the run for data sets of these sizes, fitted together."""
         latent_nodes(model, self.nodes)
         config = Config(model, self.batch_size, self.nodes)
         updates = self.updates or default_updates(int(sizes.min()))
@@ -135,7 +134,7 @@ def weigh_scores(scores: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return centre + relative * (scores - centre)
 
 
-def deal_roles(
+def assign_roles(
     seed: int, members: int, folds: int, rows: int, room: int, groups: np.ndarray | None = None
 ) -> np.ndarray:
     """The role of each of ``room`` rows for each member, ``[members, room]``: TRAIN, STOP, SCORE or
@@ -143,7 +142,7 @@ def deal_roles(
     ``groups`` (numbered from 0) have the same role."""
     if groups is not None:
         count = int(groups.max()) + 1
-        of_groups = deal_roles(seed, members, folds, count, count)
+        of_groups = assign_roles(seed, members, folds, count, count)
         return np.pad(of_groups[:, groups], ((0, 0), (0, room - rows)), constant_values=PADDING)
     folds = min(folds, max(2, rows // 2))
     rng = np.random.default_rng([seed, members])
@@ -162,7 +161,7 @@ class Schedule(NamedTuple):
     """Settings shared by all members; the length of the first cycle is in epochs."""
 
     first_cycle: Int[Array, ""]
-    learning_rate: Float[Array, ""]
+    learning_rate: Scalar
 
 
 class Network(NamedTuple):
@@ -172,7 +171,7 @@ class Network(NamedTuple):
     log_noise: Float[Array, "noise"]
 
 
-class Share(NamedTuple):
+class Problem(NamedTuple):
     """The data, the role of each row, the rows sorted by role, and the starting point."""
 
     data: Padded
@@ -181,7 +180,6 @@ class Share(NamedTuple):
     start: Network
 
     def rows_of(self, role: int) -> Int[Array, ""]:
-        """The number of rows with a role."""
         return jnp.sum(self.role == role)
 
 
@@ -192,8 +190,8 @@ class State(NamedTuple):
     network: Network
     moments: Any
     best: Network
-    score: Float[Array, ""]
-    best_score: Float[Array, ""]
+    score: Scalar
+    best_score: Scalar
     best_epoch: Int[Array, ""]
     done: Bool[Array, ""]
 
@@ -218,9 +216,9 @@ def mean_energy(
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     mask: Bool[Array, "B"] | Float[Array, "B"],
-    num_data: Float[Array, ""],
+    num_data: Scalar,
     error: Float[Array, "B O"] | None = None,
-) -> Float[Array, ""]:
+) -> Scalar:
     """The objective of a member, per datum, estimated from a minibatch."""
     count = jnp.maximum(jnp.sum(mask > 0), 1)
     power = num_data / count
@@ -245,7 +243,7 @@ def log_densities(
 def _row_by_row(model: BNNLV, nodes: int, network: Network, data: Padded) -> Float[Array, "N"]:
     """``log_densities`` of all rows, ROWS_AT_ONCE at a time to bound memory."""
 
-    def of_row(row: Any) -> Float[Array, ""]:
+    def of_row(row: Any) -> Scalar:
         batch = jax.tree.map(lambda part: part[None], row)
         return log_densities(model, nodes, network, *batch)[0]
 
@@ -301,19 +299,17 @@ def out_of_bag_ranks(
     return jax.lax.map(of_row, rows, batch_size=ROWS_AT_ONCE)
 
 
-def init(config: Config, key: Key, share: Share) -> State:
-    """Initial state."""
-    worst = jnp.asarray(-jnp.inf, share.data.x.dtype)
-    start = share.start
+def init(config: Config, key: Key, problem: Problem) -> State:
+    worst = jnp.asarray(-jnp.inf, problem.data.x.dtype)
+    start = problem.start
     return State(start, ADAM.init(start), start, worst, worst, jnp.int32(0), jnp.asarray(False))
 
 
 def finished(states: State, epoch: int) -> np.ndarray:
-    """Which members have finished."""
     return sharding.on_host(states.done)
 
 
-def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, Array]:
+def cycle(first: Int[Array, ""], epoch: Index) -> tuple[Array, Array, Array]:
     """Number, start and length of the cycle of an epoch; cycle c is 2^c times the first."""
     number = jnp.floor(jnp.log2((epoch + 0.5) / first + 1.0)).astype(jnp.int32)
     length = first * 2**number
@@ -321,23 +317,23 @@ def cycle(first: Int[Array, ""], epoch: Int[Array, ""]) -> tuple[Array, Array, A
 
 
 def step(
-    config: Config, key: Key, state: State, share: Share, schedule: Schedule, epoch: Int[Array, ""]
+    config: Config, key: Key, state: State, problem: Problem, schedule: Schedule, epoch: Index
 ) -> tuple[State, Info]:
     """UPDATES updates, then a score on the rows that decide when to stop. A finished member no
     longer changes, so its result does not depend on when the run ends."""
-    data, dtype = share.data, share.data.x.dtype
+    data, dtype = problem.data, problem.data.x.dtype
     rows = data.x.shape[0]
     slots, whole = min(config.batch_size, rows), config.batch_size >= rows
-    training, stopping = share.rows_of(TRAIN), share.rows_of(STOP)
+    training, stopping = problem.rows_of(TRAIN), problem.rows_of(STOP)
     num_data = jnp.maximum(training, 1).astype(dtype)
     number, start, length = cycle(schedule.first_cycle, epoch)
 
-    def batch(index: Int[Array, ""]) -> Any:
+    def batch(index: Index) -> Any:
         if whole:
-            return data.x, data.y, data.weigh(share.role == TRAIN), num_data, data.error
+            return data.x, data.y, data.weigh(problem.role == TRAIN), num_data, data.error
         batch_key = jax.random.fold_in(key, index)
         places = jax.random.randint(batch_key, (slots,), 0, jnp.maximum(training, 1))
-        chosen = share.order[places]
+        chosen = problem.order[places]
         mask, error = data.weigh(places < training, chosen), data.errors_of(chosen)
         return data.x[chosen], data.y[chosen], mask, num_data, error
 
@@ -359,7 +355,7 @@ def step(
     looks = jnp.arange(min(STOPPING_ROWS, rows))
     places = jnp.floor(looks * jnp.maximum(1.0, stopping / len(looks))).astype(int)
     seen = places < stopping
-    chosen = share.order[jnp.minimum(training + places, rows - 1)]
+    chosen = problem.order[jnp.minimum(training + places, rows - 1)]
     looked_at = data.x[chosen], data.y[chosen], data.errors_of(chosen)
     terms = log_densities(config.model, config.nodes, network, *looked_at)
     now = jnp.sum(jnp.where(seen, data.weigh(terms, chosen), 0.0)) / jnp.maximum(jnp.sum(seen), 1)

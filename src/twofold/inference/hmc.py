@@ -1,14 +1,10 @@
 """Hamiltonian Monte Carlo on the model's joint density, with BlackJAX.
 
-The density is that of the weights, the noise and the latent inputs given the data,
-
-    log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(z) + log p(Σ),
-
-up to a constant, or, *collapsed*, the same with every z_n integrated out (``model.density``), which
-is far easier to sample. ``log σ²`` of each output has a normal prior, or is fixed. A chain is a
-member of ``loop.run``, with one transition per epoch; step size and diagonal mass matrix are tuned
-during warm-up on Stan's schedule, and the draws after it are kept in the state, so that a chain can
-be stopped, stored and resumed like any other run.
+The density is ``log_joint`` of ``model.density``: that of weights, noise and latent inputs or, far
+easier to sample, the same with every latent input integrated out. ``log σ²`` of each output has a
+normal prior, or is fixed. A chain is a member of ``loop.run``, with one transition per epoch; step
+size and diagonal mass matrix are tuned during warm-up on Stan's schedule, and the draws after it
+are kept in the state, so that a chain can be stopped, stored and resumed like any other run.
 
 Chains tend to get stuck in the first mode they reach. With *annealing*, each starts from its own
 draw from the prior, and the power of the likelihood rises to 1 along the first transitions of the
@@ -27,9 +23,9 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.staged_adaptation import build_schedule
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Scalar
 from twofold.core.numerics import Padded
-from twofold.inference.loop import Algorithm, Chains, Info, Result, Setup, bind
+from twofold.inference.loop import Algorithm, Chains, Index, Info, Result, Setup, bind
 from twofold.inference.method import Method, integer, mean_and_deviation, number, option, optional
 from twofold.model.density import default_nodes, latent_nodes, log_joint
 from twofold.model.spec import BNNLV, SampledPosterior
@@ -66,25 +62,21 @@ class ChainMethod(Method):
         super().__post_init__()
         if self.annealing >= self.warmup:
             raise ValueError(
-                f"annealing must end before the warm-up of {self.warmup} transitions does, got "
-                f"{self.annealing}"
+                f"annealing must be less than warmup={self.warmup}, got {self.annealing}; lower it"
             )
 
     def config(self, model: BNNLV) -> Config:
-        """Settings compiled into the program."""
         nodes = default_nodes(model) if self.nodes is None else self.nodes
         if nodes:
             latent_nodes(model, nodes)
         return Config(model, cast("HMC | NUTS", self), nodes)
 
     def set_up(self, model: BNNLV, sizes: np.ndarray, dtype: str) -> Setup:
-        """Set up the chains, including warm-up."""
         config = self.config(model)
         once, transitions = np.ones(len(sizes), int), self.warmup + self.samples * self.thin
         return Setup(config, build(config), jnp.zeros(()), transitions, once, "transitions")
 
     def finish(self, config: Config, states: "State", energies: np.ndarray, epochs: int) -> Result:
-        """The draws of all chains so far."""
         kept = np.clip((len(energies) - self.warmup) // self.thin, 1, self.samples)
         drawn = Chains(states.weights[:, :kept], states.log_noise[:, :kept], states.divergences)
         draws = SampledPosterior.of_chains(*drawn[:2])
@@ -163,22 +155,16 @@ def noise_at(config: Config, position: Position) -> Float[Array, "O"]:
     return position.log_noise
 
 
-def log_density(
-    config: Config, data: Padded, power: Float[Array, ""], position: Position
-) -> Float[Array, ""]:
+def log_density(config: Config, data: Padded, power: Scalar, position: Position) -> Scalar:
     """Log-density of the target, up to a constant; ``power`` is that of the likelihood."""
-    return log_joint(
-        *(config.model, position.weights, noise_at(config, position), data.x, data.y),
-        None if config.nodes else position.latents,
-        nodes=config.nodes,
-        log_noise_prior=config.method.log_noise_prior,
-        mask=data.weigh(jnp.arange(data.x.shape[0]) < data.size),
-        power=power,
-        error=data.error,
-    )
+    network = position.weights, noise_at(config, position)
+    z, mask = None if config.nodes else position.latents, jnp.arange(data.x.shape[0]) < data.size
+    options: Any = {"nodes": config.nodes, "log_noise_prior": config.method.log_noise_prior}
+    options |= {"mask": data.weigh(mask), "power": power, "error": data.error}
+    return log_joint(config.model, *network, data.x, data.y, z, **options)
 
 
-def likelihood_power(config: Config, transition: Int[Array, ""]) -> Float[Array, ""]:
+def likelihood_power(config: Config, transition: Index) -> Scalar:
     """The fourth power of the completed fraction of the annealing, from almost 0 to 1."""
     if not config.method.annealing:
         return jnp.ones(())
@@ -202,7 +188,6 @@ def start(config: Config, key: Key, data: Padded) -> Position:
 
 
 def init(config: Config, key: Key, data: Padded) -> State:
-    """Initial state of a chain."""
     position = start(config, key, data)
     dimensions = sum(part.size for part in position)
     step_size_init, _, _ = dual_averaging_adaptation(config.method.target_acceptance)
@@ -219,15 +204,10 @@ def init(config: Config, key: Key, data: Padded) -> State:
 
 
 def transition(
-    config: Config,
-    key: Key,
-    state: State,
-    data: Padded,
-    step_size: Float[Array, ""],
-    power: Float[Array, ""],
+    config: Config, key: Key, state: State, data: Padded, step_size: Scalar, power: Scalar
 ) -> tuple[Any, Any]:
-    """One step of the kernel: the chain's new state, and BlackJAX's info. Trajectories of plain HMC
-    vary in length by a fifth, so that they do not close on themselves."""
+    """One transition: the chain's new state, and BlackJAX's info. Trajectories of plain HMC vary in
+    length by a fifth, so that they do not close on themselves."""
     key, jitter_key = jax.random.split(key)
     inverse_mass = state.mass.inverse_mass_matrix
     function = partial(log_density, config, data, power)
@@ -239,9 +219,7 @@ def transition(
     return kernel(key, state.chain, function, step_size, inverse_mass, length)
 
 
-def anneal(
-    config: Config, state: State, data: Padded, power: Float[Array, ""], epoch: Int[Array, ""]
-) -> State:
+def anneal(config: Config, state: State, data: Padded, power: Scalar, epoch: Index) -> State:
     """The chain at the same position, under the new power of the likelihood."""
     if not config.method.annealing:
         return state
@@ -257,7 +235,7 @@ def anneal(
 def tune(
     config: Config,
     state: State,
-    acceptance: Float[Array, ""],
+    acceptance: Scalar,
     slow: Bool[Array, ""],
     window_ends: Bool[Array, ""],
 ) -> tuple[Any, Any]:
@@ -275,7 +253,7 @@ def tune(
 
 
 def step(
-    config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Int[Array, ""]
+    config: Config, key: Key, state: State, data: Padded, schedule: Any, epoch: Index
 ) -> tuple[State, Info]:
     """One transition, with tuning during warm-up and draws kept afterwards."""
     warmup, tuning = config.method.warmup, state.step_size
@@ -294,14 +272,10 @@ def step(
     )
     # During warm-up all draws go to the first slot, which the first kept draw overwrites.
     slot = jnp.maximum(epoch - warmup, 0) // config.method.thin
-    new = State(
-        chain,
-        step_size_state,
-        mass,
-        state.weights.at[slot].set(chain.position.weights),
-        state.log_noise.at[slot].set(noise_at(config, chain.position)),
-        state.divergences + (report.is_divergent & ~warm),
-    )
+    weights = state.weights.at[slot].set(chain.position.weights)
+    log_noise = state.log_noise.at[slot].set(noise_at(config, chain.position))
+    divergences = state.divergences + (report.is_divergent & ~warm)
+    new = State(chain, step_size_state, mass, weights, log_noise, divergences)
     lost = ~jnp.isfinite(chain.logdensity)
     return new, Info(-chain.logdensity / data.size, lost.astype(int))
 

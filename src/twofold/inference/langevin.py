@@ -12,8 +12,8 @@ accepted or rejected instead.
 
 A chain begins on the rows that its member trained on, in stages, each twice as long as the previous
 one, while the score of its held-out rows improves. It then continues on all rows. In the first half
-of a stage the tolerated energy error is HASTE times as large (unless adjusted), because longer
-steps reach the typical set sooner; only draws of the second half are kept.
+of a stage the tolerated energy error is EARLY_FACTOR times as large (unless adjusted), because
+longer steps reach the typical set sooner; only draws of the second half are kept.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from blackjax.mcmc import adjusted_mclmc, mclmc
 from blackjax.mcmc.hmc import HMCState
 from blackjax.mcmc.integrators import isokinetic_velocity_verlet
 
-from twofold.core.arrays import Array, Bool, Float, Int, Key
+from twofold.core.arrays import Array, Bool, Float, Key, Scalar
 from twofold.core.numerics import Padded
 from twofold.inference.ensemble import DEFAULT_NODES, Ensemble, Network
-from twofold.inference.loop import Info, Setup, bind
+from twofold.inference.loop import Index, Info, Setup, bind
 from twofold.inference.method import Method, check_flag, check_positive, integer, option, optional
 from twofold.model.density import LOG_NOISE_PRIOR, LOG_ODDS_PRIOR, log_joint
 from twofold.model.spec import BNNLV
@@ -45,7 +45,7 @@ MEMORY = 1_000.0
 MOST_STEPS = 16_000
 WORK = 3e6  # rows × weights × values of z, up to which chains may take the maximum number of steps
 STAGES = (32, 16, 8, 4, 2)  # fractions of the maximum number of steps
-HASTE = 5.0
+EARLY_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,10 @@ class Langevin(Method):
     nodes : int
         As for ``Ensemble``.
     steps : int or None
-        Maximum number of steps of a chain on all rows (None: 16,000; fewer if a step is costly: for
-        large tables and networks, and with a latent input). Before, the chain runs in stages on the
-        rows that its member trained on: 1/32 of ``steps`` first, then twice as many in each stage
-        while the score of the held-out rows improves. The stage on all rows is twice as long as the
-        last one that improved it, and at least a quarter of ``steps``.
+        Maximum number of steps of a chain on all rows (None: 16,000; fewer for large tables and
+        networks, and with a latent input). The first stage on part of the rows takes 1/32 of them,
+        the one on all rows twice as many as the last stage that improved the score of the held-out
+        rows, and at least a quarter of ``steps``.
     energy_error : float
         Mean square of the energy error of a step, per dimension.
     adjusted : bool
@@ -116,23 +115,17 @@ class Langevin(Method):
     @property
     def members(self) -> Ensemble:
         """The ensemble that the chains start from."""
-        return Ensemble(
-            members=self.chains,
-            folds=self.folds,
-            nodes=self.nodes,
-            updates=self.updates,
-            batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-        )
+        shared = ("folds", "nodes", "updates", "batch_size", "learning_rate")
+        return Ensemble(members=self.chains, **{name: getattr(self, name) for name in shared})
 
 
-class Walk(NamedTuple):
+class Problem(NamedTuple):
     """A chain's problem: data, mask of its rows, starting point and initial step size."""
 
     data: Padded
     counted: Bool[Array, "N"]
     start: Network
-    step_size: Float[Array, ""]
+    step_size: Scalar
 
 
 class State(NamedTuple):
@@ -140,12 +133,12 @@ class State(NamedTuple):
     position, draws, and running mean square of the energy errors."""
 
     chain: Any
-    log_step: Float[Array, ""]
+    log_step: Scalar
     mean: Float[Array, "d"]
     square: Float[Array, "d"]
     weights: Float[Array, "R P"]
     log_noise: Float[Array, "R noise"]
-    error: Float[Array, ""]
+    error: Scalar
 
 
 def noise_prior(model: BNNLV) -> tuple[np.ndarray, np.ndarray]:
@@ -170,39 +163,39 @@ def from_position(model: BNNLV, position: Float[Array, "d"]) -> Network:
     return Network(model.weight_variance**0.5 * weights, centre + deviation * noise)
 
 
-def log_posterior(config: Config, walk: Walk, position: Float[Array, "d"]) -> Float[Array, ""]:
+def log_posterior(config: Config, problem: Problem, position: Float[Array, "d"]) -> Scalar:
     """``log p(W, Σ | X, y)`` up to a constant."""
-    network, data = from_position(config.model, position), walk.data
-    mask = data.weigh(walk.counted)
+    network, data = from_position(config.model, position), problem.data
+    mask = data.weigh(problem.counted)
     # Reduced-precision matrix products of a GPU would look like energy errors.
     with jax.default_matmul_precision("highest"):
         options: Any = {"nodes": config.nodes, "mask": mask, "error": data.error}
         return log_joint(config.model, *network, data.x, data.y, **options)
 
 
-def init(config: Config, key: Key, walk: Walk) -> State:
+def init(config: Config, key: Key, problem: Problem) -> State:
     """Initial state: a random direction and no draws."""
-    position = to_position(config.model, walk.start)
-    chain = mclmc.init(position, lambda p: log_posterior(config, walk, p), key)
+    position = to_position(config.model, problem.start)
+    chain = mclmc.init(position, lambda p: log_posterior(config, problem, p), key)
     model, dtype = config.model, position.dtype
     return State(
         chain,
-        jnp.log(walk.step_size),
+        jnp.log(problem.step_size),
         position,
         jnp.zeros_like(position),
-        jnp.broadcast_to(walk.start.weights, (config.samples, model.num_weights)).astype(dtype),
-        jnp.broadcast_to(walk.start.log_noise, (config.samples, model.num_noise)).astype(dtype),
+        jnp.broadcast_to(problem.start.weights, (config.samples, model.num_weights)).astype(dtype),
+        jnp.broadcast_to(problem.start.log_noise, (config.samples, model.num_noise)).astype(dtype),
         jnp.zeros((), dtype),
     )
 
 
-def tolerated_error(config: Config, walk: Walk, dimension: int) -> Float[Array, ""]:
+def tolerated_error(config: Config, problem: Problem, dimension: int) -> Scalar:
     """Tolerated mean square of the energy error of a step, per dimension."""
-    of_rows = ERROR_PER_ROW * jnp.sum(walk.counted) / dimension
+    of_rows = ERROR_PER_ROW * jnp.sum(problem.counted) / dimension
     return config.energy_error * jnp.minimum(1.0, of_rows)
 
 
-def momentum_length(state: State) -> Float[Array, ""]:
+def momentum_length(state: State) -> Scalar:
     """The momentum decoherence length: the spread of the positions."""
     spread = jnp.sqrt(jnp.maximum(jnp.sum(state.square), 0.0))
     return jnp.clip(spread, 10.0 * jnp.exp(state.log_step), state.mean.shape[0] ** 0.5)
@@ -214,85 +207,63 @@ def learn(state: State, chain: Any, change: Array, error: Array, number: Any) ->
     before = chain.position - state.mean
     mean = state.mean + weight * before
     square = state.square + weight * (before * (chain.position - mean) - state.square)
-    return state._replace(
-        chain=chain,
-        log_step=state.log_step + change,
-        mean=mean,
-        square=square,
-        error=state.error + 0.01 * (error - state.error),
-    )
+    error = state.error + 0.01 * (error - state.error)
+    log_step = state.log_step + change
+    return State(chain, log_step, mean, square, state.weights, state.log_noise, error)
 
 
 def move(
-    config: Config,
-    key: Key,
-    state: State,
-    walk: Walk,
-    number: Int[Array, ""],
-    hasty: Bool[Array, ""],
+    config: Config, key: Key, state: State, problem: Problem, number: Index, early: Bool[Array, ""]
 ) -> State:
     """One unadjusted step; a non-finite step is skipped."""
     dimension = state.mean.shape[0]
-    kernel = mclmc.build_kernel(
-        isokinetic_velocity_verlet,
-        desired_energy_var_max_ratio=1.0,
-        desired_energy_var=LARGEST_ERROR**2,
-    )
-    target = partial(log_posterior, config, walk)
+    limit = {"desired_energy_var_max_ratio": 1.0, "desired_energy_var": LARGEST_ERROR**2}
+    kernel = mclmc.build_kernel(isokinetic_velocity_verlet, **limit)
+    target = partial(log_posterior, config, problem)
     length, step_size = momentum_length(state), jnp.exp(state.log_step)
     moved, info = kernel(key, state.chain, target, 1.0, length, step_size)
-    refused = jnp.all(moved.position == state.chain.position)
-    error = jnp.where(refused, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
-    tolerated = tolerated_error(config, walk, dimension) * jnp.where(hasty, HASTE, 1.0)
+    skipped = jnp.all(moved.position == state.chain.position)
+    error = jnp.where(skipped, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
+    tolerated = tolerated_error(config, problem, dimension) * jnp.where(early, EARLY_FACTOR, 1.0)
     excess = error / tolerated
     return learn(state, moved, ADAPTATION * jnp.clip(1.0 - excess, -5.0, 1.0), error, number)
 
 
-def propose(config: Config, key: Key, state: State, walk: Walk, number: Int[Array, ""]) -> State:
+def propose(config: Config, key: Key, state: State, problem: Problem, number: Index) -> State:
     """A trajectory of STEPS steps, accepted or rejected."""
-    chain, target = state.chain, partial(log_posterior, config, walk)
+    chain, target = state.chain, partial(log_posterior, config, problem)
     kernel = adjusted_mclmc.build_kernel(isokinetic_velocity_verlet)
     start = HMCState(chain.position, chain.logdensity, chain.logdensity_grad)
     proposal, info = kernel(key, start, target, jnp.exp(state.log_step), (STEPS,))
-    moved = chain._replace(
-        position=proposal.position,
-        logdensity=proposal.logdensity,
-        logdensity_grad=proposal.logdensity_grad,
-    )
+    moved = chain._replace(**proposal._asdict())
     rate = jnp.nan_to_num(info.acceptance_rate)
     change = ACCEPTANCE_ADAPTATION * (rate - ACCEPTANCE)
     return learn(state, moved, change, jnp.zeros_like(state.error), number)
 
 
 def step(
-    config: Config,
-    key: Key,
-    state: State,
-    walk: Walk,
-    epochs: Int[Array, ""],
-    epoch: Int[Array, ""],
+    config: Config, key: Key, state: State, problem: Problem, epochs: Index, epoch: Index
 ) -> tuple[State, Info]:
     """STEPS steps; draws are kept at even intervals in the second half of a stage."""
     past_half = 2 * (epoch + 1) - epochs
-    hasty = past_half <= 0
+    early = past_half <= 0
 
     def one_step(index: Any, state: State) -> State:
         step_key, number = jax.random.fold_in(key, index), epoch * STEPS + index
-        return move(config, step_key, state, walk, number, hasty)
+        return move(config, step_key, state, problem, number, early)
 
     if config.adjusted:
-        state = propose(config, key, state, walk, epoch)
+        state = propose(config, key, state, problem, epoch)
     else:
         state = jax.lax.fori_loop(0, STEPS, one_step, state)
     slot = jnp.clip(-(-config.samples * past_half // epochs) - 1, 0, config.samples - 1)
     slot = jnp.where(epoch == 0, 0, slot)
     open_slots = jnp.arange(config.samples)[:, None] >= slot
     network = from_position(config.model, state.chain.position)
-    state = state._replace(
-        weights=jnp.where(open_slots, network.weights, state.weights),
-        log_noise=jnp.where(open_slots, network.log_noise, state.log_noise),
-    )
-    energy = -state.chain.logdensity / jnp.maximum(jnp.sum(walk.counted), 1)
+    weights = jnp.where(open_slots, network.weights, state.weights)
+    log_noise = jnp.where(open_slots, network.log_noise, state.log_noise)
+    state = state._replace(weights=weights, log_noise=log_noise)
+    energy = -state.chain.logdensity / jnp.maximum(jnp.sum(problem.counted), 1)
     return state, Info(energy, (~jnp.isfinite(energy)).astype(int))
 
 

@@ -6,13 +6,13 @@ in short chunks, and hands control back after each one, so that a caller can sho
 checkpoints or stop. The chunks never affect the result: everything random in epoch ``i`` depends on
 the member's key and ``i`` alone.
 
-Methods with minibatches share ``Schedule`` and ``deal``.
+Methods with minibatches share ``Schedule`` and ``make_batches``.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial, reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -21,12 +21,13 @@ import optax
 from jax.sharding import Mesh, PartitionSpec
 
 from twofold.core import cores, numerics, sharding
-from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys
+from twofold.core.arrays import Array, Bool, Float, Int, Key, Keys, Scalar
 from twofold.core.numerics import Padded, select
 
 # Capture loops and conditions too in one CUDA graph, instead of launching each kernel.
 CAPTURED = "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
 GRAPHS = {"xla_gpu_graph_min_graph_size": 1, "xla_gpu_enable_command_buffer": CAPTURED}
+Index: TypeAlias = Int[Array, ""]  # of an epoch, a batch or a step
 CHUNK_SECONDS = 0.5
 CHUNK_EPOCHS = 256
 STEEP_DROP = 0.1
@@ -35,7 +36,7 @@ STEEP_DROP = 0.1
 class Info(NamedTuple):
     """Report of an epoch: mean energy per datum and number of skipped updates."""
 
-    energy: Float[Array, ""]
+    energy: Scalar
     skipped: Int[Array, ""]
 
 
@@ -80,7 +81,6 @@ class Progress(NamedTuple):
 
     @property
     def states(self) -> Any:
-        """The states of all members."""
         whole = cores.join(self.parts, self.portions)
         return whole if len(self.parts) == 1 else jax.device_put(whole)
 
@@ -98,7 +98,7 @@ def _advance(
     states: Any,
     problems: Any,
     schedule: Any,
-    first: Int[Array, ""],
+    first: Index,
     count: Int[Array, ""],
     mesh: Mesh | None = None,
 ) -> tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]:
@@ -121,11 +121,8 @@ def _advance(
 
     shared, traces = sharding.SHARED, PartitionSpec(None, sharding.AXIS)
     given = [shared] * 3 + [sharding.WHOLE] * 3
-    results: tuple[Any, Float[Array, "E S"], Int[Array, "E S"]]
-    results = sharding.divided(advance_some, mesh, given, (shared, traces, traces))(
-        keys, states, problems, schedule, first, count
-    )
-    return results
+    advance_all = sharding.divided(advance_some, mesh, given, (shared, traces, traces))
+    return advance_all(keys, states, problems, schedule, first, count)
 
 
 _compile = partial(jax.jit, static_argnames=("algorithm", "mesh"), donate_argnames="states")
@@ -148,7 +145,6 @@ def _over_members(step: Callable[..., Any], members: int) -> Callable[..., Any]:
 
 
 def _portions(keys: Keys, mesh: Mesh | None) -> list[cores.Portion]:
-    """The members that each core runs."""
     return cores.portions_for(keys.shape[0] if mesh is None else 1)
 
 
@@ -220,11 +216,11 @@ class Schedule(NamedTuple):
 
     epochs: Int[Array, ""]
     batches: Int[Array, ""]
-    learning_rate: Float[Array, ""]
-    decay: Float[Array, ""]
+    learning_rate: Scalar
+    decay: Scalar
 
 
-def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array, ""]:
+def learning_rate(schedule: Schedule, progress: Scalar) -> Scalar:
     """The rate at a fraction of the run (0 start, 1 end), constant or a cosine that ends at 0."""
     cosine = 0.5 * (1.0 + jnp.cos(jnp.pi * progress))
     return schedule.learning_rate * (1.0 - schedule.decay + schedule.decay * cosine)
@@ -232,11 +228,11 @@ def learning_rate(schedule: Schedule, progress: Float[Array, ""]) -> Float[Array
 
 def descend(
     optimiser: optax.GradientTransformation,
-    function: Callable[[Any], Float[Array, ""]],
+    function: Callable[[Any], Scalar],
     parameters: Any,
     moments: Any,
-    rate: Float[Array, ""],
-) -> tuple[Any, Any, Float[Array, ""], Bool[Array, ""]]:
+    rate: Scalar,
+) -> tuple[Any, Any, Scalar, Bool[Array, ""]]:
     """Parameters and moments after a step down a function, its value before, and whether all of it
     was finite; otherwise the step is skipped."""
     value, gradient = jax.value_and_grad(function)(parameters)
@@ -248,7 +244,6 @@ def descend(
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether all numbers are finite."""
     return reduce(jnp.logical_and, [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)])
 
 
@@ -256,7 +251,7 @@ class Weights(NamedTuple):
     """Weight of each row of a minibatch in the likelihood, and the sum over all data."""
 
     own: Float[Array, "B"]
-    total: Float[Array, ""]
+    total: Scalar
 
 
 class Batch(NamedTuple):
@@ -265,7 +260,7 @@ class Batch(NamedTuple):
     x: Float[Array, "B D"]
     y: Float[Array, "B O"]
     importance: Float[Array, "B"]
-    num_data: Float[Array, ""]
+    num_data: Scalar
     weights: Weights | None = None
 
 
@@ -284,16 +279,18 @@ def batch_bounds(
     return index * length + jnp.minimum(index, longer), length + (index < longer)
 
 
-def in_order(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
+def reorder(tree: Any, order: Int[Array, "N"], slots: int) -> Any:
     """The rows of all leaves in this order, then ``slots`` (the size of a batch) rows of zeros."""
     return jax.tree.map(
         lambda leaf: jnp.pad(leaf[order], ((0, slots), *[(0, 0)] * (leaf.ndim - 1))), tree
     )
 
 
-def deal(key: Key, data: Padded, slots: int) -> tuple[Int[Array, ""], Callable[[Any], Batch]]:
+def make_batches(
+    key: Key, data: Padded, slots: int
+) -> tuple[Int[Array, ""], Callable[[Any], Batch]]:
     """The number of batches of an epoch, and a function from index to batch."""
-    x, y, weight = in_order((data.x, data.y, data.weight), shuffle(key, data), slots)
+    x, y, weight = reorder((data.x, data.y, data.weight), shuffle(key, data), slots)
     batches = -(-data.size // slots)
 
     def batch(index: Int[Array, ""]) -> Batch:

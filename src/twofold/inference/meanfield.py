@@ -69,17 +69,14 @@ def reparametrise(
     return mean + deviation * noise
 
 
-def _reparametrise_forward(mean: Any, deviation: Any, noise: Any) -> tuple[Any, Any]:
-    return reparametrise(mean, deviation, noise), noise
-
-
 def _reparametrise_backward(noise: Any, gradient: Any) -> tuple[Any, Any, None]:
-    ones = jnp.ones(noise.shape[0], noise.dtype)
-    over_draws = partial(jnp.einsum, "k,k...->...", ones)
+    over_draws = partial(jnp.einsum, "k,k...->...", jnp.ones(noise.shape[0], noise.dtype))
     return over_draws(gradient), over_draws(gradient * noise), None
 
 
-reparametrise.defvjp(_reparametrise_forward, _reparametrise_backward)
+reparametrise.defvjp(
+    lambda m, d, noise: (reparametrise(m, d, noise), noise), _reparametrise_backward
+)
 
 
 def log_prior_ratio(
@@ -107,11 +104,9 @@ def encode(
 ) -> Gaussian:
     """``q(z | x, y)`` of each row: means and ρ, ``[B, Z]``."""
     rows = jnp.concatenate([x, y], axis=1)
-    nothing = jnp.zeros((1, 0, rows.shape[0]), rows.dtype)
-    outputs = network.apply(
-        network.unflatten(encoder_sizes(model, hidden), weights[None]), rows, nothing
-    )[0]
-    mean, rho = jnp.split(outputs, 2)
+    no_latents = jnp.zeros((1, 0, rows.shape[0]), rows.dtype)
+    layers = network.unflatten(encoder_sizes(model, hidden), weights[None])
+    mean, rho = jnp.split(network.apply(layers, rows, no_latents)[0], 2)
     deviation = jnp.sqrt(jnp.asarray(model.latent_variance, rows.dtype))
     return Gaussian(deviation * mean.T, START_RHO + rho.T)
 
@@ -148,7 +143,7 @@ def fast_normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
     return (math.sqrt(2.0) * jax.lax.erf_inv(uniform)).reshape(shape)
 
 
-def fenced(draw: Callable[..., Any], index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
+def keep_unfused(draw: Callable[..., Any], index: Int[Array, ""], always: Bool[Array, ""]) -> Any:
     """``draw(index)``, kept out of XLA's fusions on a CPU by a condition that always holds. XLA
     would fuse the generator into each of the many uses of its numbers, and so run it again for
     every point and hidden unit. On a GPU the condition gained nothing, so it is left out there."""

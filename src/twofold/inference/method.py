@@ -57,14 +57,12 @@ def check_integer(name: str, value: Any, minimum: int) -> int:
 
 
 def check_positive(name: str, value: Any) -> float:
-    """A finite positive number."""
     if not is_number(value) or value <= 0:
         raise ValueError(f"{name} must be a positive number, got {value!r}")
     return float(value)
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}")
     return bool(value)
@@ -105,11 +103,11 @@ def mean_and_deviation(name: str, value: Any) -> tuple[float, float]:
     return float(value[0]), float(value[1])
 
 
-def layers(name: str, value: Any) -> tuple[int, ...]:
-    """Sizes of hidden layers, or None."""
-    if not isinstance(value, tuple | list):
+def check_layers(name: str, value: Any, otherwise: str = "") -> tuple[int, ...]:
+    """Sizes of hidden layers; ``otherwise`` tells what else the caller accepts."""
+    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str | bytes):
         raise ValueError(
-            f"{name} must be a list of the units of its layers such as [20], or None, got {value!r}"
+            f"{name} must be a list of layer sizes such as [20, 20]{otherwise}, got {value!r}"
         )
     return tuple(check_integer(f"every entry of {name}", units, 1) for units in value)
 
@@ -153,7 +151,6 @@ class Method(ABC):
 
 
 def method_class(name: Any) -> type[Method]:
-    """The class of a method by its name."""
     if not isinstance(name, str) or name not in METHODS:
         raise ValueError(f"inference must be one of {NAMES}, got {name!r}{nearest(name, METHODS)}")
     module, attribute = METHODS[name]
@@ -161,7 +158,6 @@ def method_class(name: Any) -> type[Method]:
 
 
 def option_names(method: type[Method] | Method) -> list[str]:
-    """The options of a method."""
     return [one.name for one in fields(method)]  # type: ignore[arg-type]
 
 
@@ -173,8 +169,7 @@ def resolve_method(inference: Any) -> Method:
     if isinstance(inference, Mapping):
         if "method" not in inference:
             raise ValueError(
-                f"a mapping for inference needs the key 'method' (one of {NAMES}), got "
-                f"{dict(inference)!r}"
+                f"inference as a mapping needs the key 'method' (one of {NAMES}), got {inference!r}"
             )
         options = {name: value for name, value in inference.items() if name != "method"}
         return replace_options(method_class(inference["method"])(), options)

@@ -3,7 +3,8 @@
     log p(W, Σ, z | X, y) = Σ_n log p(y_n | x_n, z_n, W, Σ) + log p(W) + log p(Σ) + log p(z)
 
 up to a constant. ``log_prior`` and ``log_joint`` take one position of a sampler; ``log_likelihood``
-and ``log_marginal`` give each datum's term for K draws at once.
+and ``log_marginal`` give each datum's term for K draws at once. ``error`` is the known error
+variance of each measurement, added to the noise.
 
 ``log_marginal`` has the latent input integrated out: ``p(y | x, W) = E_z N(y; f(x, z; W), Σ)``. One
 latent input is a one-dimensional integral. Its nodes are the medians of equally probable slices of
@@ -21,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp, ndtri
 
-from twofold.core.arrays import Array, Bool, Float
+from twofold.core.arrays import Array, Bool, Float, Scalar
 from twofold.core.numerics import gaussian_log_density
 from twofold.model import network
 from twofold.model.spec import BNNLV, WIDE, layers
@@ -47,11 +48,10 @@ class Conditional(NamedTuple):
 
     @property
     def variance(self) -> Float[Array, "K O ..."]:
-        """Variance of the mixture."""
         variance = jnp.exp(self.log_variance)
         if self.log_odds is None:
             return variance
-        share = jax.nn.sigmoid(_like(self.log_odds[:, None], variance))
+        share = jax.nn.sigmoid(_append_axes(self.log_odds[:, None], variance))
         return variance * (1.0 + (WIDE**2 - 1.0) * share)
 
     def add_variance(self, variance: Float[Array, "O ..."] | None) -> "Conditional":
@@ -65,14 +65,14 @@ class Conditional(NamedTuple):
         log_density = jnp.sum(gaussian_log_density(y, self.mean, self.log_variance), axis=1)
         if self.log_odds is None:
             return log_density
-        outputs, log_odds = self.mean.shape[1], _like(self.log_odds, log_density)
+        outputs, log_odds = self.mean.shape[1], _append_axes(self.log_odds, log_density)
         squares = jnp.square(y - self.mean) * jnp.exp(-self.log_variance)
         narrowing = 0.5 * (1.0 - WIDE**-2) * jnp.sum(squares, axis=1) - outputs * np.log(WIDE)
         one = jax.nn.log_sigmoid(-log_odds)
         return log_density + one + jnp.logaddexp(0.0, log_odds + narrowing)
 
 
-def _like(values: Float[Array, "..."], other: Float[Array, "..."]) -> Float[Array, "..."]:
+def _append_axes(values: Float[Array, "..."], other: Float[Array, "..."]) -> Float[Array, "..."]:
     """Append axes until there are as many as in the other array."""
     return values.reshape(values.shape + (1,) * (other.ndim - values.ndim))
 
@@ -81,20 +81,20 @@ def conditional(
     model: BNNLV, outputs: Float[Array, "K heads ..."], log_noise: Float[Array, "K noise"]
 ) -> Conditional:
     """The distribution of y from the network's outputs."""
-    base = _like(log_noise[:, : model.outputs], outputs)
+    base = _append_axes(log_noise[:, : model.outputs], outputs)
     if not model.varying_noise:
-        return Conditional(outputs, _raise(model, base), None)
+        return Conditional(outputs, _add_floor(model, base), None)
     mean, change = outputs[:, : model.outputs], outputs[:, model.outputs :]
     log_variance = jnp.clip(base + 2.0 * change, *LOG_VARIANCE_RANGE)
-    return Conditional(mean, _raise(model, log_variance), log_noise[:, model.outputs])
+    return Conditional(mean, _add_floor(model, log_variance), log_noise[:, model.outputs])
 
 
-def _raise(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, "K O ..."]:
+def _add_floor(model: BNNLV, log_variance: Float[Array, "K O ..."]) -> Float[Array, "K O ..."]:
     """The log-variance after adding the variance of the noise floor."""
     if not model.noise_floor:
         return log_variance
     floor = 2.0 * jnp.log(jnp.asarray(model.noise_floor, log_variance.dtype))
-    return jnp.logaddexp(log_variance, _like(floor, log_variance[0]))
+    return jnp.logaddexp(log_variance, _append_axes(floor, log_variance[0]))
 
 
 def mean(
@@ -111,7 +111,7 @@ def log_prior(
     z: Float[Array, "N Z"] | None = None,
     *,
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
-) -> Float[Array, ""]:
+) -> Scalar:
     """``log p(W) + log p(Σ)``, plus ``log p(z)`` if z is sampled.
 
     ``log_noise`` is the log of Σ's diagonal; ``log_noise_prior`` holds mean and deviation of its
@@ -127,7 +127,7 @@ def log_prior(
     return total if z is None else total + _log_normal(z, 0.0, model.latent_variance)
 
 
-def _log_normal(values: Float[Array, "*n"], centre: float, variance: float) -> Float[Array, ""]:
+def _log_normal(values: Float[Array, "*n"], centre: float, variance: float) -> Scalar:
     log_variance = jnp.log(jnp.asarray(variance, values.dtype))
     return jnp.sum(gaussian_log_density(values - centre, jnp.zeros(()), log_variance))
 
@@ -141,8 +141,7 @@ def log_likelihood(
     z: Float[Array, "K Z B"],
     error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
-    """``log p(y | x, z, W)`` of each datum, summed over outputs; ``error`` is the known error
-    variance of each measurement, added to the noise."""
+    """``log p(y | x, z, W)`` of each datum, summed over outputs."""
     outputs = network.apply(layers(model, weights), x, z, model.activate)
     given = conditional(model, outputs, log_noise)
     return given.add_variance(None if error is None else error.T).log_density(y.T)
@@ -159,15 +158,14 @@ def log_joint(
     nodes: int | None = None,
     log_noise_prior: tuple[float, float] = LOG_NOISE_PRIOR,
     mask: Bool[Array, "N"] | Float[Array, "N"] | None = None,
-    power: Float[Array, ""] | float = 1.0,
+    power: Scalar | float = 1.0,
     error: Float[Array, "N O"] | None = None,
-) -> Float[Array, ""]:
+) -> Scalar:
     """The joint log-density of weights, noise and data: the target of a posterior sampler.
 
     Without ``z`` the latent input is integrated out over ``nodes`` (``default_nodes``); otherwise
     it is sampled with the weights. ``mask`` holds the weight of each row in the likelihood (False:
-    ignored); ``power`` tempers the likelihood. ``error`` is the known error variance of each
-    measurement, added to the noise.
+    ignored); ``power`` tempers the likelihood.
     """
     if z is None:
         rule = latent_nodes(model, default_nodes(model) if nodes is None else nodes)
@@ -194,9 +192,9 @@ def latent_nodes(model: BNNLV, num: int) -> Nodes:
         return Nodes(jnp.zeros((1, 0)), jnp.zeros(1))
     if model.latents > MOST_LATENTS:
         raise ValueError(
-            f"z is integrated out for at most {MOST_LATENTS} latent inputs, got {model.latents}; "
-            "use inference='alpha', whose q(z) has no limit, NUTS(nodes=0) or HMC(nodes=0), or a "
-            "smaller latent_dim"
+            f"z can be integrated out for at most {MOST_LATENTS} latent inputs, got "
+            f"{model.latents}; use inference='alpha', NUTS(nodes=0) or HMC(nodes=0), which have no "
+            "such limit, or a smaller latent_dim"
         )
     if model.latent_levels:
         levels = model.latent_levels
@@ -236,8 +234,7 @@ def log_marginal(
     nodes: Nodes,
     error: Float[Array, "B O"] | None = None,
 ) -> Float[Array, "K B"]:
-    """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes; ``error``
-    is the known error variance of each measurement, added to the noise."""
+    """``log p(y | x, W)``: the log of the weighted mean of the likelihood over the nodes."""
     (draws, _), rows, count = weights.shape, x.shape[0], nodes.points.shape[0]
     points = nodes.points.astype(x.dtype)
     z = jnp.broadcast_to(points.T[None, :, :, None], (draws, model.latents, count, rows))
@@ -258,7 +255,7 @@ def integration_error(
     x: Float[Array, "B D"],
     y: Float[Array, "B O"],
     num: int,
-) -> Float[Array, ""]:
+) -> Scalar:
     """Mean absolute error of ``log p(y | x, W)``, by comparison with REFINEMENT times the nodes."""
     few, many = (latent_nodes(model, count) for count in (num, REFINEMENT * num))
     coarse, fine = (log_marginal(model, weights, log_noise, x, y, nodes) for nodes in (few, many))

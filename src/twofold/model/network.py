@@ -37,7 +37,7 @@ class Skip(NamedTuple):
 Layers = tuple[Layer | Skip, ...]
 
 
-def part_skip(layers: Layers) -> tuple[tuple[Layer, ...], Skip | None]:
+def split_skip(layers: Layers) -> tuple[tuple[Layer, ...], Skip | None]:
     """The layers, and the skip connection if there is one."""
     plain = tuple(layer for layer in layers if isinstance(layer, Layer))
     skips = [layer for layer in layers if isinstance(layer, Skip)]
@@ -61,11 +61,11 @@ def unflatten(sizes: tuple[int, ...], weights: Float[Array, "K P"]) -> tuple[Lay
     return tuple(layers)
 
 
-def _sum_over_points(gradient: Float[Array, "K out B"]) -> Float[Array, "K out"]:
+def sum_axis(values: Float[Array, "..."], axis: int) -> Float[Array, "..."]:
     """A sum, on a CPU as a matrix product: XLA's reductions are scalar loops there."""
     if not numerics.on_cpu():
-        return jnp.sum(gradient, axis=-1)
-    return jnp.einsum("kob,b->ko", gradient, jnp.ones(gradient.shape[-1], gradient.dtype))
+        return jnp.sum(values, axis=axis)
+    return jnp.tensordot(values, jnp.ones(values.shape[axis], values.dtype), (axis, 0))
 
 
 def _transposed(kernel: Float[Array, "*K out in"]) -> Float[Array, "*K in out"]:
@@ -81,20 +81,16 @@ def affine(
     return jnp.einsum("koi,kib->kob", kernel, inputs) + bias[..., None]
 
 
-def _affine_forward(kernel: Array, bias: Array, inputs: Array) -> tuple[Array, Any]:
-    return affine(kernel, bias, inputs), (kernel, inputs)
-
-
 def _affine_backward(residuals: Any, gradient: Array) -> tuple[Array, ...]:
     kernel, inputs = residuals
     return (
         jnp.einsum("kob,kib->koi", gradient, inputs),
-        _sum_over_points(gradient),
+        sum_axis(gradient, -1),
         jnp.einsum("kio,kob->kib", _transposed(kernel), gradient),
     )
 
 
-affine.defvjp(_affine_forward, _affine_backward)
+affine.defvjp(lambda k, b, inputs: (affine(k, b, inputs), (k, inputs)), _affine_backward)
 
 
 @jax.custom_vjp
@@ -116,22 +112,20 @@ def _join(x: Float[Array, "B D"], z: Float[Array, "K Z B"]) -> Float[Array, "K i
     return jnp.concatenate([shared, z], axis=1)
 
 
-def _first_affine_forward(kernel: Array, bias: Array, x: Array, z: Array) -> tuple[Array, Any]:
-    return first_affine(kernel, bias, x, z), (kernel, x, z)
-
-
 def _first_affine_backward(residuals: Any, gradient: Array) -> tuple[Array, ...]:
     kernel, x, z = residuals
     inputs = x.shape[1]
     return (
         jnp.einsum("kob,kib->koi", gradient, _join(x, z)),
-        _sum_over_points(gradient),
+        sum_axis(gradient, -1),
         jnp.einsum("koi,kob->bi", kernel[:, :, :inputs], gradient),
         jnp.einsum("koz,kob->kzb", kernel[:, :, inputs:], gradient),
     )
 
 
-first_affine.defvjp(_first_affine_forward, _first_affine_backward)
+first_affine.defvjp(
+    lambda k, b, x, z: (first_affine(k, b, x, z), (k, x, z)), _first_affine_backward
+)
 
 
 def thin_affine(
@@ -150,7 +144,7 @@ def apply(
     activation: Activation = jax.nn.relu,
 ) -> Float[Array, "K O B"]:
     """``f(x, z; W)`` for K weight draws, each with its own latent inputs at the B points."""
-    (first, *rest), skip = part_skip(layers)
+    (first, *rest), skip = split_skip(layers)
     if first.kernel.shape[-1] <= MOST_THIN_INPUTS and not numerics.on_cpu():
         outputs = thin_affine(first.kernel, first.bias, _join(x, z))
     else:
@@ -176,7 +170,7 @@ def apply_nested(
 
     def one_draw(draw: tuple[Layers, Array]) -> Float[Array, "O L B"]:
         layers, z = draw
-        (first, *rest), skip = part_skip(layers)
+        (first, *rest), skip = split_skip(layers)
         of_x = first.kernel[:, :inputs] @ x.T + first.bias[:, None]
         of_z = first.kernel[:, inputs:] @ z.T
         values = of_z[:, :, None] + of_x[:, None, :]
@@ -213,10 +207,6 @@ def rows_affine(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array
     return outputs + layer.bias[..., None, :]
 
 
-def _rows_forward(layer: RowLayer, inputs: Array) -> tuple[Array, Any]:
-    return rows_affine(layer, inputs), (layer, inputs)
-
-
 def _rows_backward(residuals: Any, gradient: Array) -> tuple[RowLayer, Array]:
     layer, inputs = residuals
     slopes = RowLayer(
@@ -227,7 +217,7 @@ def _rows_backward(residuals: Any, gradient: Array) -> tuple[RowLayer, Array]:
     return slopes, jnp.einsum("...oi,...bo->...bi", layer.kernel, gradient)
 
 
-rows_affine.defvjp(_rows_forward, _rows_backward)
+rows_affine.defvjp(lambda *given: (rows_affine(*given), given), _rows_backward)
 
 
 def rows_sum(layer: RowLayer, inputs: Float[Array, "*K B in"]) -> Float[Array, "*K B out"]:

@@ -52,20 +52,19 @@ class BNNLV:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if any(units < 1 for units in self.hidden):
-            raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
+            raise ValueError(f"every entry of hidden must be at least 1, got {self.hidden}")
         if self.linear_skip and not self.scaled_prior:
-            raise ValueError("linear_skip needs scaled_prior, whose scales of the inputs it shares")
+            raise ValueError("linear_skip needs scaled_prior=True, whose input scales it shares")
         if self.latent_levels and self.latents != 1:
             raise ValueError(
-                f"latent_levels={self.latent_levels} needs one latent input, got {self.latents}"
+                f"latent_levels={self.latent_levels} needs latents=1, got latents={self.latents}"
             )
         for name in ("weight_variance", "latent_variance"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if self.noise_floor and len(self.noise_floor) != self.outputs:
             raise ValueError(
-                f"noise_floor needs one entry for each of {self.outputs} outputs, got "
-                f"{self.noise_floor}"
+                f"noise_floor needs {self.outputs} entries, one per output, got {self.noise_floor}"
             )
 
     @property
@@ -92,7 +91,6 @@ class BNNLV:
 
     @property
     def activate(self) -> network.Activation:
-        """The activation function."""
         return network.ACTIVATIONS[self.activation]
 
     @property
@@ -110,14 +108,14 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
     first_scale = network.num_weights(model.sizes)
     last_scale = first_scale + model.num_scales
     scales = jnp.exp(LOG_SCALE_DEVIATION * weights[:, first_scale:last_scale])
-    of_layers, of_inputs = scales[:, :count], scales[:, count:]
-    of_latent = (model.inputs / model.latent_variance) ** 0.5
-    of_latents = jnp.full((len(weights), model.latents), of_latent).astype(weights.dtype)
-    columns = jnp.concatenate([of_inputs, of_latents], axis=1) / model.inputs**0.5
+    layer_scales, input_scales = scales[:, :count], scales[:, count:]
+    latent_scale = (model.inputs / model.latent_variance) ** 0.5
+    latent_scales = jnp.full((len(weights), model.latents), latent_scale).astype(weights.dtype)
+    columns = jnp.concatenate([input_scales, latent_scales], axis=1) / model.inputs**0.5
     scaled: list[network.Layer | network.Skip] = []
     for index, (kernel, bias) in enumerate(raw_layers):
         fan_in = 1.0 if index == 0 else kernel.shape[-1] ** -0.5
-        kernel = kernel * (GAIN * fan_in * of_layers[:, index, None, None])
+        kernel = kernel * (GAIN * fan_in * layer_scales[:, index, None, None])
         if index == 0:
             kernel, bias = kernel * columns[:, None, :], GAIN * bias
         if index == count - 1 and model.varying_noise:
@@ -126,7 +124,7 @@ def layers(model: BNNLV, weights: Float[Array, "K P"]) -> network.Layers:
         scaled.append(network.Layer(kernel, bias))
     if model.linear_skip:
         skip = weights[:, last_scale:].reshape(-1, model.outputs, model.inputs)
-        skip = skip * (of_inputs / model.inputs**0.5)[:, None]
+        skip = skip * (input_scales / model.inputs**0.5)[:, None]
         unused = ((0, 0), (0, model.sizes[-1] - model.outputs), (0, 0))
         scaled.append(network.Skip(jnp.pad(skip, unused)))
     return tuple(scaled)
@@ -154,7 +152,6 @@ class Posterior(Protocol):
 
     def sample(self, key: Key, num: int) -> Draws:
         """``num`` draws of weights and noise."""
-        ...
 
 
 class SampledPosterior(NamedTuple):

@@ -190,7 +190,7 @@ def _responding(
 ) -> Callable[..., Float[Array, "M S B O"]]:
     """The model's output in raw units, from carried values, new values and the shared noise."""
     model = task.model
-    (first, *rest), skip = network.part_skip(spec.layers(model, draws.weights))
+    (first, *rest), skip = network.split_skip(spec.layers(model, draws.weights))
     inputs, carried = task.embedding.layout.inputs, units.mean.shape[0]
     of_past, of_new = np.flatnonzero(inputs < carried), np.flatnonzero(inputs >= carried)
 

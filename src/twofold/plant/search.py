@@ -22,7 +22,7 @@ from twofold.core.numerics import Standardizer
 from twofold.core.persistence import claim_folder
 from twofold.estimators.training import Checkpoint, NonFiniteEnergyError, Plan, train, whole_fits
 from twofold.inference.loop import Schedule
-from twofold.inference.method import check_flag, check_integer, check_positive, layers
+from twofold.inference.method import check_flag, check_integer, check_layers, check_positive
 from twofold.plant.cost import centroids
 from twofold.plant.descent import Config, Plant, RiskWeights, build, compare, init
 from twofold.plant.lost import explain_lost
@@ -72,7 +72,7 @@ class SearchSettings:
         for name in ("learning_rate", "clip"):
             check_positive(name, getattr(self, name))
         check_flag("learning_rate_decay", self.learning_rate_decay)
-        object.__setattr__(self, "hidden", layers("hidden", self.hidden))
+        object.__setattr__(self, "hidden", check_layers("hidden", self.hidden))
 
     @property
     def epochs_of_round(self) -> int:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from twofold.active.suggestion import SPREAD, SUGGESTED, Suggestion, suggest_rows
 from twofold.estimators.comparison import Comparison, compare_held_out
 from twofold.estimators.linear import LinearGaussian
-from twofold.estimators.storage import find_worries
+from twofold.estimators.storage import describe_problems
 from twofold.inference.method import resolve_method
 from twofold.report import calibration, figures, model_data
 from twofold.report import page as pages
@@ -65,7 +65,7 @@ def write_model_page(
 def find_doubts(model: Any) -> str | None:
     """Warnings about a fitted model, or None."""
     report = model.convergence_
-    advice = find_worries(model)
+    advice = describe_problems(model)
     if report is None or report.epochs == report.planned_epochs:
         return advice
     short = f"the fit was stopped after {report.epochs} of {report.planned_epochs} epochs"

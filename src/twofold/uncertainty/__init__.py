@@ -18,26 +18,8 @@ from twofold.uncertainty.sample_entropy import from_samples
 from twofold.uncertainty.sensitivity import total_effects
 
 __all__ = [
-    "ESTIMATORS",
-    "Decomposition",
-    "Diagnostics",
-    "Entropies",
-    "Nested",
-    "Parts",
-    "PointEstimator",
-    "Split",
-    "by_entropy",
-    "by_variance",
-    "calibration_error",
-    "coverage",
-    "crps",
-    "decompose",
-    "decompose_rows",
-    "diagnose",
-    "from_samples",
-    "nest",
-    "pit",
-    "predictive_trace",
-    "rmse",
+    "ESTIMATORS", "Decomposition", "Diagnostics", "Entropies", "Nested", "Parts", "PointEstimator",
+    "Split", "by_entropy", "by_variance", "calibration_error", "coverage", "crps", "decompose",
+    "decompose_rows", "diagnose", "from_samples", "nest", "pit", "predictive_trace", "rmse",
     "total_effects",
-]
+]  # fmt: skip

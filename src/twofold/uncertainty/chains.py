@@ -83,22 +83,22 @@ def _extremes(trace: Float[Array, "C R quantities"]) -> tuple[Float[Array, ""], 
 
 def advice(diagnostics: Diagnostics) -> str | None:
     """A warning about the chains; None if they have converged."""
-    worries, (r_hat, ess, divergences) = [], diagnostics
+    problems, (r_hat, ess, divergences) = [], diagnostics
     if r_hat is None or ess is None:
-        worries.append(
+        problems.append(
             "convergence of the chains cannot be judged (too few draws, or constant "
-            "predictions); use more warmup and samples"
+            "predictions); increase warmup and samples"
         )
     elif r_hat > GOOD_R_HAT:
-        worries.append(
+        problems.append(
             f"the chains disagree on predictions (R-hat {r_hat:.2f}, should be below "
-            f"{GOOD_R_HAT}); use more warmup and samples"
+            f"{GOOD_R_HAT}); increase warmup and samples"
         )
     if ess is not None and ess < GOOD_ESS:
-        worries.append(
-            f"the effective sample size is only {ess:.0f} (should be {GOOD_ESS}); use more "
-            "samples or a larger thin"
+        problems.append(
+            f"the effective sample size is only {ess:.0f} (should be {GOOD_ESS}); increase "
+            "samples or thin"
         )
     if divergences:
-        worries.append(f"{divergences} transitions diverged; raise target_acceptance")
-    return "; ".join(worries) or None
+        problems.append(f"{divergences} transitions diverged; raise target_acceptance")
+    return "; ".join(problems) or None

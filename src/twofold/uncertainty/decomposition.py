@@ -87,7 +87,6 @@ def choose_estimator(name: str | PointEstimator, joint: bool, model: BNNLV) -> P
 
 
 def check_request(by: str, joint: bool) -> None:
-    """Check ``by`` and ``joint``."""
     if not isinstance(by, str) or by not in SPLITS:
         raise ValueError(f"by must be 'entropy' or 'variance', got {by!r}")
     if joint and by == "variance":
@@ -164,7 +163,6 @@ class Decomposition:
 
     @property
     def parts(self) -> Parts:
-        """Total, epistemic, aleatoric."""
         return Parts(self.total, self.epistemic, self.aleatoric)
 
     def take(self, index: Any) -> "Decomposition":

@@ -64,8 +64,7 @@ def entropies(
     """Entropies ``[M, O, B]`` of each output, or ``[M, 1, B]`` of all outputs jointly. All points
     use the same ``key``, so a result does not depend on the other points."""
     given = components(model, nested, x)
-    groups = 1 if joint else model.outputs
-    outputs = (slice(None),) if joint else tuple(slice(g, g + 1) for g in range(groups))
+    outputs = [slice(None)] if joint else [slice(o, o + 1) for o in range(model.outputs)]
 
     def at_point(point: tuple[Float[Array, "L M O"], Float[Array, "_ M O"]]) -> Entropies:
         centres, log_noise = point
@@ -87,7 +86,7 @@ def spline_weights(offset: Float[Array, "*shape"]) -> Float[Array, "*shape 4"]:
     return jnp.stack([t**3, *inner, s**3], axis=-1) / 6.0
 
 
-def deal(position: Float[Array, "L"], points: int) -> Float[Array, "G"]:
+def spread_mass(position: Float[Array, "L"], points: int) -> Float[Array, "G"]:
     """One unit of mass for each position (in grid units), spread over its four grid points."""
     left = jnp.floor(position)
     weights = spline_weights(position - left)
@@ -104,7 +103,7 @@ def densities(
 ) -> Float[Array, "M G"]:
     """Density of M mixtures of L Gaussians on an even grid that starts at ``low``. Values below a
     millionth of a mixture's peak are rounding errors of the transform, set to zero."""
-    mass = jax.vmap(deal, in_axes=(1, None))((centres - low) / spacing, points)
+    mass = jax.vmap(spread_mass, in_axes=(1, None))((centres - low) / spacing, points)
     frequency = jnp.arange(points // 2 + 1, dtype=centres.dtype) / points
     deviation = jnp.exp(0.5 * log_noise)[:, None] / spacing
     noise = jnp.exp(-2.0 * jnp.square(jnp.pi * frequency * deviation))

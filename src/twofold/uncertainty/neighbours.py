@@ -24,7 +24,6 @@ def log_ball_volume(d: int) -> float:
 
 
 def check_neighbours(k: int, n: int) -> None:
-    """Check that each of ``n`` samples has ``k`` neighbours."""
     if not 1 <= k < n:
         raise ValueError(
             f"k must be at least 1 and less than the number of samples, got k={k} for {n} samples; "
@@ -60,7 +59,7 @@ def nearest(
     return jnp.sqrt(-negated), places
 
 
-def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
+def rank(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
     """The values in ascending order, and the rank of each. Integers sort several times as fast as
     floats: on a GPU, also in pairs; on a CPU, only alone."""
     keys = ordered_keys(values)
@@ -86,7 +85,7 @@ def ordered_values(keys: Int[Array, "*n"], dtype: Any) -> Float[Array, "*n"]:
     return jax.lax.bitcast_convert_type(bits, dtype)
 
 
-def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
+def pad_ends(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
     """Sorted values, padded by ``k`` infinite ones at either end."""
     ends = jnp.full(k, jnp.inf, values.dtype)
     return jnp.concatenate([-ends, values, ends])
@@ -95,7 +94,7 @@ def padded(values: Float[Array, "n"], k: int) -> Float[Array, "n+2*{k}"]:
 def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
     """Distance from each of the sorted values to its k-th neighbour. The k nearest are consecutive:
     j on the left, k − j on the right, for the least larger distance."""
-    n, around = values.shape[0], padded(values, k)
+    n, around = values.shape[0], pad_ends(values, k)
 
     def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:
         left = jax.lax.dynamic_slice_in_dim(around, k - j, n)
@@ -116,7 +115,7 @@ def kth_distances(samples: Float[Array, "n d"], k: int) -> Float[Array, "n"]:
     n, d = samples.shape
     check_neighbours(k, n)
     if d == 1:
-        values, places = ranked(samples[:, 0])
+        values, places = rank(samples[:, 0])
         distances = ranked_distances(values, k)[places]
     else:
         distances = rows_in_chunks(lambda i: nearest(samples, i, k)[0][-1], n)

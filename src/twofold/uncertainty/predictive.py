@@ -111,9 +111,9 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
         given = conditional(model, outputs, nested.log_noise)
         values = given.mean
         if model.varying_noise:
-            noise += _over_latents(given.variance)
-        block_mean = _over_latents(values) / block
-        spread = _over_latents(jnp.square(values - block_mean[:, :, None]))
+            noise += network.sum_axis(given.variance, 2)
+        block_mean = network.sum_axis(values, 2) / block
+        spread = network.sum_axis(jnp.square(values - block_mean[:, :, None]), 2)
         shift, total = block_mean - mean, count + block
         squares += spread + jnp.square(shift) * (count * block / total)
         return (total, mean + shift * (block / total), squares, noise), None
@@ -126,13 +126,6 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     return Moments(mean, (squares + noise) / count)
 
 
-def _over_latents(values: Float[Array, "M O block B"]) -> Float[Array, "M O B"]:
-    """A sum, on a CPU as a matrix product: XLA's reductions are scalar loops there."""
-    if not numerics.on_cpu():
-        return jnp.sum(values, axis=2)
-    return jnp.einsum("molb,l->mob", values, jnp.ones(values.shape[2], values.dtype))
-
-
 def log_density(
     model: BNNLV,
     nested: Nested,
@@ -142,7 +135,6 @@ def log_density(
 ) -> Float[Array, "B"]:
     """``log p(y | x)``: the log of the mean likelihood over all nested draws; ``error`` is the
     known error variance of each measurement, added to the noise."""
-
     network_layers = spec.layers(model, nested.weights)
 
     def accumulate(total: Array, z: Array) -> tuple[Array, None]:
@@ -233,7 +225,10 @@ def in_chunks(
 def _check_memory(lowered: Any, rows: int, size: int) -> None:
     """Check that a chunk fits on the devices, and all results on the host."""
     numbers = sum(leaf.size for leaf in jax.tree.leaves(lowered.out_info)) / size
-    what, remedy = f"a prediction of {rows:,} rows", "ask for fewer rows at a time, or fewer draws"
+    what, remedy = (
+        f"a prediction of {rows:,} rows",
+        "predict fewer rows at a time or use fewer draws",
+    )
     memory.check_program(lowered.compile(), what, remedy)
     # The chunks and the joined result, in double precision.
     memory.refuse_beyond(2 * 8 * rows * numbers, what, remedy, 1.0, memory.physical())

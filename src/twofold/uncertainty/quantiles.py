@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import ndtri
 
-from twofold.core.arrays import Array, Float
+from twofold.core.arrays import Array, Float, Scalar
 from twofold.model.spec import BNNLV, WIDE
 from twofold.uncertainty.predictive import Nested, components, latents_at_once
 
@@ -32,7 +32,6 @@ class Levels(NamedTuple):
 
     @classmethod
     def of(cls, levels: np.ndarray, dtype: Any) -> "Levels":
-        """From levels in (0, 1)."""
         above = levels > 0.5
         tail, side = np.where(above, 1.0 - levels, levels), np.where(above, -1.0, 1.0)
         numbers: Any = tail.astype(dtype), side.astype(dtype)
@@ -74,7 +73,7 @@ def bracket(mixed: Mixture, level: Levels) -> tuple[Float[Array, "O B"], Float[A
 
 
 def probability_beyond(
-    mixed: Mixture, value: Float[Array, "O B"], side: Float[Array, ""]
+    mixed: Mixture, value: Float[Array, "O B"], side: Scalar
 ) -> Float[Array, "O B"]:
     """``P(y < value)``, or ``P(y > value)`` if ``side`` is −1."""
 
@@ -95,7 +94,6 @@ def probability_beyond(
 def quantiles(
     model: BNNLV, nested: Nested, levels: Levels, x: Float[Array, "B D"]
 ) -> Float[Array, "B O Q"]:
-    """Quantiles of each output at each point."""
     mixed = mixture(model, nested, x)
     steps = jnp.finfo(x.dtype).nmant + MORE_STEPS
 
