@@ -75,8 +75,8 @@ def _methods(
 
 
 def contests() -> dict[str, Contest]:
-    """Contests of the same sizes as the frontiers, whose record of the industrial benchmark has
-    α = 0.5 already."""
+    """Contests of the same sizes as the frontiers and as ``industrial_random_batch``, whose records
+    have the mean field already: α = 0.5 on the behaviour batch, α = 1 on the random one."""
     plant = {
         "hidden_layer_sizes": (75, 75),
         "epochs": 600,
@@ -88,7 +88,7 @@ def contests() -> dict[str, Contest]:
     return {
         "industrial_random": Contest(
             control_problems.industrial_random(),
-            _methods(large.regressor, large.settings, industrial_random_batch.BETAS),
+            _methods(large.regressor, large.settings, industrial_random_batch.BETAS, ["langevin"]),
             industrial_random_batch.TRIALS,
         ),
         "industrial_behaviour": Contest(
