@@ -24,7 +24,8 @@ def make_small(words):
     """The words with settings that take a second."""
     more = [word for one in SMALL.get(words[0], []) for word in ("--setting", one)]
     if words[0] == "policy":
-        more += [word for one in SMALL_MODEL for word in ("--model", one)] + ["--horizon", "3", "--no-tune"]
+        more += [word for one in SMALL_MODEL for word in ("--model", one)]
+        more += ["--horizon", "3", "--no-tune"]
     return [*words, *more]
 
 
