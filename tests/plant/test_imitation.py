@@ -7,7 +7,7 @@ import pytest
 
 from twofold.core.numerics import Standardizer
 from twofold.plant.imitation import HIDDEN, act_alike, imitate
-from twofold.plant.log import Episode, Log, follow, steps
+from twofold.plant.log import Episode, Log, find_successors, steps
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.quality import assess
 from twofold.plant.replay import choose_passages, replay, replay_task
@@ -95,7 +95,7 @@ def test_a_reaction_is_found_beside_exploration_that_persists():
 @pytest.mark.parametrize("history", [1, 3])
 def test_steps_follow_those_of_the_same_episode(history):
     log = feedback_log(episodes=3, steps=7)
-    after, found = steps(log, history).actions, follow(log, history)
+    after, found = steps(log, history).actions, find_successors(log, history)
     assert len(found) == len(after)
     expected = [row > history - 1 for one in log.episodes for row in range(history - 1, len(one))]
     np.testing.assert_array_equal(found, expected)

@@ -28,19 +28,14 @@ from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_cos
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Roll-outs per weight draw and held-out window.
-NOISE_DRAWS = 8
-# Held-out windows from which a policy is rolled out to find visited states, and number of weight
-# draws.
+NOISE_DRAWS = 8  # roll-outs per weight draw and held-out window
+# Held-out windows and weight draws of the roll-outs that find visited states.
 STARTS, WEIGHT_DRAWS = 25, 20
-# Multiple of the epistemic risk in the risk-adjusted cost.
-CAUTION = 2.0
-# Significant digits stored: enough for figures, in a third of the file size.
-DIGITS = 5
-# Sample size of logged states; the neighbour search takes about a second.
-MOST_ROWS = 4_000
-# Sample size of visited states for the epistemic part: 200 per decile.
-MOST_STATES = 2_000
+CAUTION = 2.0  # multiple of the epistemic risk in the risk-adjusted cost
+DIGITS = 5  # significant digits stored: enough for figures, in a third of the file size
+# Sample sizes of logged states (the neighbour search takes about a second) and of visited states
+# for the epistemic part (200 per decile).
+MOST_ROWS, MOST_STATES = 4_000, 2_000
 FAR = 0.99
 GROUPS = 10
 RISKIEST, EPISTEMIC = 10, "epistemic part"
@@ -113,17 +108,14 @@ def forecast(
     parts = []
     for first in range(0, num, at_once):
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
-        own = jax.tree.map(
-            lambda leaf, rows=rows: jnp.asarray(np.asarray(leaf)[rows], DTYPE), starts
-        )
+        own = jax.tree.map(lambda x, rows=rows: jnp.asarray(np.asarray(x)[rows], DTYPE), starts)
         key = jax.random.fold_in(noise_key, first)
         given = sharding.copied(mesh, (key, scales, weights, draws, own, rows))
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
         filled = min(at_once, num - first)
         parts.append([part[:filled].astype(np.float64) for part in found])
-    joined = map(np.concatenate, zip(*parts, strict=True))
-    expected, epistemic, aleatoric, of_draws, sampled = joined
-    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
+    *risky, of_draws, sampled = map(np.concatenate, zip(*parts, strict=True))
+    return Forecast(*risky, of_draws.mean(axis=0), sampled, noise_draws)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -148,7 +140,7 @@ def _forecast(
         lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"), (starts, rows)
     )
     beside = (0, 0), (0, 0), (0, more * noise_draws), (0, 0)
-    noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
+    noise = Noise(*(jnp.pad(part, beside) for part in noise))
 
     def share(
         scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
@@ -198,14 +190,14 @@ def measure_reach(
     states = with_epistemic_part(model, found, rng)
     epistemic = states[EPISTEMIC]
     names = model.embedding.observations
-    shares = {name: explained(states[name], epistemic) for name in names}
-    columns = dict(sorted(shares.items(), key=lambda item: -item[1]))
+    shares = {name: share_explained(states[name], epistemic) for name in names}
     top = np.argsort(-epistemic)[:RISKIEST]
-    riskiest = {name: values[top] for name, values in states.items()}
-    visited = dict(zip((*names, *model.embedding.actions), quantiles(found), strict=True))
+    bands = zip((*names, *model.embedding.actions), quantiles(found), strict=True)
     return {
-        "apart": apart, "beyond": beyond, "usual": middle, "far": far, "columns": columns,
-        "riskiest": riskiest, "visited": visited,
+        "apart": apart, "beyond": beyond, "usual": middle, "far": far,
+        "columns": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "riskiest": {name: values[top] for name, values in states.items()},
+        "visited": {name: _round(band) for name, band in bands},
     }  # fmt: skip
 
 
@@ -279,7 +271,7 @@ def with_epistemic_part(
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
-        raise ValueError("no state that the policy comes to is finite; assess the model")
+        raise ValueError("no state visited by the policy is finite; assess the model")
     rows = rng.permutation(len(steps))[:MOST_STATES]
     steps, places = steps[rows] + 1, (steps[rows], rollouts[rows])
     _, observations, actions, inputs = (np.asarray(part, float)[places] for part in visited)
@@ -302,7 +294,7 @@ def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
     return np.moveaxis(found, (0, 1, 2), (2, 1, 0))
 
 
-def explained(values: np.ndarray, epistemic: np.ndarray) -> float:
+def share_explained(values: np.ndarray, epistemic: np.ndarray) -> float:
     """η², the share of the variance of the epistemic part explained by a column's deciles (fewer
     groups if deciles coincide)."""
     deciles = np.quantile(values, np.linspace(0.0, 1.0, GROUPS + 1))
@@ -352,9 +344,9 @@ class Trial:
     def __post_init__(self):
         check_kinds(self, "trial")
         stepwise = self.expected, self.epistemic, self.aleatoric, self.apart, self.beyond
-        steps = set(map(len, stepwise))
-        if len(steps) != 1 or 0 in steps:
-            raise ValueError("the parts of a trial have different numbers of steps, or none")
+        steps = list(map(len, stepwise))
+        if len(set(steps)) != 1 or 0 in steps:
+            raise ValueError(f"the parts of a trial need equally many steps, got {steps}")
 
     @property
     def risk_weights(self) -> tuple[float, float]:
@@ -401,16 +393,18 @@ def evaluate_policy(
     second: DynamicsModel | None = None,
 ) -> Trial:
     """Forecast a policy from the starts of the held-out passages that evaluate the model, and
-    measure how far it leaves the data. ``second`` is another model that says what it saves."""
+    measure how far it leaves the data. ``second`` is another model to forecast its saving with."""
     rng = np.random.default_rng(random_state)
     passages, logged = choose_passages(model, held_out, horizon, PASSAGES, rng)
-    costs, saving = forecast_saving(model, policy, passages, logged.mean(), horizon, random_state)
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
+    saving = measure_saving(model, passages, logged.mean(), costs, random_state)
     opinion = np.array(np.nan)
     if second is not None:
-        _, opinion = forecast_saving(second, policy, passages, None, horizon, random_state)
+        of_second = forecast(second, policy, passages.start, horizon, **draws)
+        opinion = measure_saving(second, passages, None, of_second, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state)
-    visited = {name: _round(bands) for name, bands in reach["visited"].items()}
-    ends = 0.0, *QUANTILES, 1.0
+    columns, ends = {name: model.log.column(name) for name in reach["visited"]}, (0, *QUANTILES, 1)
     return Trial(
         *policy.risk_weights,
         # Means over starts; for risks, means of standard deviations, as in the criterion.
@@ -418,43 +412,25 @@ def evaluate_policy(
         epistemic=_root(costs.epistemic).mean(axis=0),
         aleatoric=_root(costs.aleatoric).mean(axis=0),
         rollouts=_round(costs.sampled),
-        logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
+        logged={name: _round(np.nanquantile(own, ends)) for name, own in columns.items()},
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
         second_saving=float(opinion.mean()),
-        **reach | {"visited": visited},
+        **reach,
     )
 
 
-def forecast_saving(
-    model: DynamicsModel,
-    policy: LearnedPolicy,
-    passages: Passages,
-    logged: float | None,
-    horizon: int,
-    random_state: int,
-) -> tuple[Forecast, Float[np.ndarray, "M"]]:
-    """The costs of a policy from the starts of passages, and its saving (``measure_saving``)."""
-    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
-    costs = forecast(model, policy, passages.start, horizon, **draws)
-    return costs, measure_saving(model, passages, logged, costs, random_state)
-
-
 def measure_saving(
-    model: DynamicsModel,
-    passages: Passages,
-    logged: float | None,
-    costs: Forecast,
-    random_state: int,
+    model: DynamicsModel, passages: Passages, logged: float | None, costs: Forecast, seed: int
 ) -> Float[np.ndarray, "M"]:
     """Saving per step of a policy against the logged controller, under each weight draw.
 
     The controller's cost is known, ``logged``. Its replay from the same windows, with the same
-    weight draws, is a control variate: what it errs is subtracted as far as the policy's forecast
-    errs alike (None: the saving is against the replay, as between draws that are all the same
-    nothing can be learnt of that).
+    weight draws, is a control variate: its error is subtracted as far as the error of the policy's
+    forecast is correlated with it. If ``logged`` is None, the saving is against the replay:
+    identical draws tell nothing about that correlation.
     """
-    draw_key, noise_key = jax.random.split(jax.random.key(random_state))
+    draw_key, noise_key = jax.random.split(jax.random.key(seed))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
     replayed = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
     policy = costs.by_draw[:, : replayed.shape[3]].mean(axis=1)

@@ -18,8 +18,8 @@ def explain_lost(config: Config, plant: Plant, weights: Float[Array, "P"]) -> st
     for name, values in zip(names, latest.T, strict=True):
         if len(rows := find_far(values)):
             return (
-                f"column {name!r} of the log is {values[rows[0]]:g}, more than a million times its "
-                "usual spread; correct or remove that row"
+                f"column {name!r} of the log is {values[rows[0]]:g} in a row, more than a million "
+                "times its usual spread; correct or remove that row"
             )
     windows, draws, noise = draw(config, plant, jnp.int32(0))
     given = plant.scales, weights[None], draws, noise, windows
@@ -28,9 +28,8 @@ def explain_lost(config: Config, plant: Plant, weights: Float[Array, "P"]) -> st
     if lost.any():
         step, column = np.argwhere(lost)[0]
         return (
-            f"predictions of {names[column]!r} are not finite from step {step + 1} on; bound it "
-            f"with a transform, as transforms={{{names[column]!r}: 'logit'}}, or look for extreme "
-            "values in the log"
+            f"predictions of {names[column]!r} are not finite from step {step + 1} on; bound them "
+            f"with transforms={{{names[column]!r}: 'logit'}}, or look for extreme values in the log"
         )
     visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, trace.actions)]
     bad, what = task.cost.find_lost(*map(jnp.asarray, visited))

@@ -27,7 +27,7 @@ def logged_rates(log: Log) -> dict[str, float]:
 
 def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
     """The largest change of each action per step (at most its range); empty if none has a limit."""
-    check_known("max_rate of", max_rate, log.actions, "actions")
+    check_known("name in max_rate", max_rate, log.actions, "actions")
     for name, rate in max_rate.items():
         if not rate > 0.0:
             raise LogError(f"max_rate of {name!r} must be above 0, got {rate!r}")

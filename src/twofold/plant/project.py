@@ -24,7 +24,7 @@ from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.storage import PAPER_SHAPE, plain_settings
 from twofold.estimators.training import Checkpoint, whole_fits
 from twofold.inference.alpha import Alpha
-from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
+from twofold.plant.cost import Cost, CostFunction, check_gradient, cost_of
 from twofold.plant.descent import check_draws
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
@@ -157,7 +157,7 @@ def find_policies(
     folder = Path(folder)
     pairs = _check(log, risk_weights, settings, held_out, random_state)
     cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
-    check_slope(cost, log)
+    check_gradient(cost, log)
     embedding = embed(log) if embedding is None else embedding
     own = clone(regressor or planning_regressor(log.transitions)).set_params(verbose=verbose)
     if own.random_state is None:

@@ -19,7 +19,7 @@ from twofold.model.spec import Draws
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.imitation import HIDDEN
-from twofold.plant.log import Log, Start, Window, check_length, stretches
+from twofold.plant.log import Log, Start, Window, check_length, list_stretches
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
@@ -60,7 +60,7 @@ def choose_passages(
     history = model.embedding.history
     check_length(log, history)
     length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    seen, done = stretches(log, history + length)
+    seen, done = list_stretches(log, history + length)
     rows = np.sort(rng.permutation(len(seen))[:num])
     chosen = as_passages(model.embedding, seen[rows], done[rows], model.controller)
     pay = jax.vmap(jax.vmap(model.cost))

@@ -46,7 +46,7 @@ from twofold.plant import imitation, policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
 from twofold.plant.imitation import imitate
-from twofold.plant.log import Log, Start, Window, follow, steps
+from twofold.plant.log import Log, Start, Window, find_successors, steps
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
@@ -122,8 +122,8 @@ def rollout(
     embedding, places = task.embedding, task.embedding.layout
     # All lags of a column use the mean and scale of its newest value.
     units = scales.features.at(places.newest)
-    acting = _acting(task, scales, units, weights, layout[0])
-    respond = _responding(task, scales, units, draws, layout)
+    acting = _carried_policy(task, scales, units, weights, layout[0])
+    respond = _carried_model(task, scales, units, draws, layout)
 
     def each_particle(function: Callable) -> Callable:
         return jax.vmap(jax.vmap(jax.vmap(function)))
@@ -140,7 +140,7 @@ def rollout(
         (seen, previous), (latent, additive, offset, coming) = carry, inputs
         action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
-        action = policy.keep_in_bounds(task.shape, action) if bounded else action
+        action = policy.clip_actions(task.shape, action) if bounded else action
         action = policy.limit_rates(task.shape, action, previous) if limited else action
         given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
         output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
@@ -174,7 +174,7 @@ def for_carried(
     return Layer(jnp.concatenate([kernel, unseen], axis=-1)[..., inverse], bias)
 
 
-def _acting(
+def _carried_policy(
     task: Task, scales: Scales, units: Standardizer, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
     """The policies' layers for carried values, copied for all weight draws, which is cheaper than
@@ -185,7 +185,7 @@ def _acting(
     return network.for_rows(copied)
 
 
-def _responding(
+def _carried_model(
     task: Task, scales: Scales, units: Standardizer, draws: Draws, layout: tuple[int, int, int]
 ) -> Callable[..., Float[Array, "M S B O"]]:
     """The model's output in raw units, from carried values, new values and the shared noise."""
@@ -296,7 +296,7 @@ class DynamicsModel:
         if expected != found:
             raise ValueError(
                 f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
-                f"regressor was fitted to {found[0]} and {found[1]}: use embedding.design(log)"
+                f"regressor was fitted to {found[0]} and {found[1]}; fit it to embedding.design(log)"
             )
         self.rates = rates_of(log, max_rate or {})
         embedding = replace(embedding, limited=True) if self.rates else embedding
@@ -328,7 +328,7 @@ class DynamicsModel:
         """Weights of an imitation of the logged controller (``twofold.plant.imitation``)."""
         history, shape = self.embedding.history, self.task(imitation.HIDDEN).shape
         actions = steps(self.log, history).actions
-        return imitate(shape, self.features, actions, follow(self.log, history))
+        return imitate(shape, self.features, actions, find_successors(self.log, history))
 
     @property
     def scales(self) -> Scales:
@@ -380,7 +380,7 @@ def fit_regressors(
         return [load(path) for path in paths]
     own = [clone(one).set_params(checkpoint=folder / CHECKPOINT) for one in regressors]
     x, y = embedding.design(log)
-    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+    with whole_fits(f"finished parts are in {folder}; the same call resumes from there"):
         fit_many(own, [x] * len(own), [y] * len(own))
     for regressor, path in zip(own, paths, strict=True):
         regressor.set_params(checkpoint=None).save(path)
