@@ -259,5 +259,5 @@ def test_states_that_are_not_finite_are_left_out():
     found = with_epistemic_part(model, finite, np.random.default_rng(0))
     assert found["after steps"].tolist() == [1] * 4
     finite.inputs[0] = np.nan
-    with pytest.raises(ValueError, match="no state that the policy comes to is finite"):
+    with pytest.raises(ValueError, match="no state visited by the policy is finite"):
         with_epistemic_part(model, finite, np.random.default_rng(0))
