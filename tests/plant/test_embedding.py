@@ -206,5 +206,7 @@ def test_a_held_out_log_beyond_the_range_of_a_transform_is_counted_or_refused(lo
 
 
 def test_what_is_not_as_known_is_warned_of(log):
-    with pytest.warns(LogWarning, match="known gives 'c' with an error of .* add 'c' to the targets"):
+    with pytest.warns(
+        LogWarning, match="known gives 'c' with an error of .* add 'c' to the targets"
+    ):
         embed(log, known=counter)

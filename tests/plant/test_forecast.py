@@ -15,12 +15,12 @@ from twofold.plant.forecast import (
     Visited,
     distances,
     evaluate_policy,
-    share_explained,
     forecast,
     measure_reach,
     measure_saving,
     quantiles,
     save_against,
+    share_explained,
     visit,
     with_epistemic_part,
 )

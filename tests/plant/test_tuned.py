@@ -10,8 +10,8 @@ from twofold.plant.tuned import (
     choose_tuning,
     draw_weights,
     is_better,
-    split_draws,
     replay_errors,
+    split_draws,
     tune_all,
 )
 from twofold.plant.tuning import TuningSettings

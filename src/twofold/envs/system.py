@@ -82,9 +82,8 @@ def constant(action: Any) -> Policy:
 def uniform(system: System) -> Policy:
     """Actions uniform between the system's bounds."""
     low, high = jnp.asarray(system.action_low), jnp.asarray(system.action_high)
-    return memoryless(
-        lambda key, observation: jax.random.uniform(key, low.shape, minval=low, maxval=high)
-    )
+    draw = partial(jax.random.uniform, shape=low.shape, minval=low, maxval=high)
+    return memoryless(lambda key, observation: draw(key))
 
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
@@ -125,7 +124,7 @@ def _simulate(functions: Any, policy: Policy, steps: int, keys: Keys) -> Any:
 def simulate(
     key: Key, system: System, policy: Policy, steps: int, num: int
 ) -> tuple[State, Episodes]:
-    """The final states of ``num`` parallel episodes, and the episodes."""
+    """Run ``num`` parallel episodes: their final states, and the episodes."""
     keys = jax.random.split(key, num)
     states, *seen = _simulate(_functions(system), policy, steps, keys)
     return states, Episodes(*seen)

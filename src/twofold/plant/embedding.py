@@ -250,8 +250,8 @@ class Embedding:
         longest = max(map(len, log.episodes)) - self.history + 1
         if self.exogenous and longest < horizon:
             raise LogError(
-                f"{self.exogenous[0]!r} is exogenous and replayed from the log for {horizon} steps, "
-                f"but the longest {which}episode has {max(longest, 0)} after a history of "
+                f"{self.exogenous[0]!r} is exogenous and is replayed from the log for {horizon} "
+                f"steps, but the longest {which}episode has {max(longest, 0)} after a history of "
                 f"{self.history}; use a horizon of at most {max(longest, 1)}"
             )
 
@@ -360,9 +360,7 @@ def embed(
     return embedding
 
 
-def _to_names(
-    what: str, names: Any, known: Sequence[str], kind: str = "observations"
-) -> Names:
+def _to_names(what: str, names: Any, known: Sequence[str], kind: str = "observations") -> Names:
     names = (names,) if isinstance(names, str) else tuple(names)
     check_known(what, names, known, kind)
     return names

@@ -89,8 +89,7 @@ def forecast(
     noise_draws: int = 25,
     random_state: int = 0,
 ) -> Forecast:
-    """Roll a policy out from windows ``[B, H, D]``, with the same random numbers for every
-    policy."""
+    """Roll a policy out from windows ``[B, H, D]``; every policy gets the same random numbers."""
     task, scales, weights = model.under(policy)
     weight_draws = model.draws_of(weight_draws)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
@@ -170,9 +169,7 @@ def measure_reach(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int = 0
 ) -> dict[str, Any]:
     """Roll a policy out from held-out windows under each weight draw, and measure how far visited
-    states are from the data, relative to held-out states. Returns the corresponding fields of a
-    ``Trial``.
-    """
+    states are from the data, relative to held-out states: fields of a ``Trial``."""
     rng = np.random.default_rng(random_state)
     seen = model.embedding.starts(held_out, horizon)
     windows = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), seen)
@@ -182,10 +179,9 @@ def measure_reach(
     draws = model.posterior.sample(draw_key, WEIGHT_DRAWS)
     begin = jax.tree.map(lambda leaf: leaf[rows], windows)
     found = visit(task, horizon, noise_key, *of_policy, draws, begin)
-    known, usual = (
-        policy.standardizer.transform(rng.permutation(part)[:MOST_ROWS])
-        for part in (model.features, np.asarray(jax.vmap(model.embedding.features)(windows)))
-    )
+    parts = model.features, np.asarray(jax.vmap(model.embedding.features)(windows))
+    samples = (rng.permutation(part)[:MOST_ROWS] for part in parts)
+    known, usual = map(policy.standardizer.transform, samples)
     apart, beyond, middle, far = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
     epistemic = states[EPISTEMIC]
@@ -223,10 +219,8 @@ def visit(
     coming = seen[:, history:, task.embedding.exogenous_places]
 
     def at(step: Array) -> tuple[Array, Array, Array]:
-        window = Window(
-            jax.lax.dynamic_slice_in_dim(seen, step, history, axis=1),
-            jax.lax.dynamic_slice_in_dim(done, step, history - 1, axis=1),
-        )
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=step, axis=1)
+        window = Window(cut(seen, slice_size=history), cut(done, slice_size=history - 1))
         action = done[:, step + history - 1]
         inputs = jax.vmap(task.embedding.input)(window, action, coming[:, step])
         return window.observations[:, -1], action, inputs
@@ -275,9 +269,8 @@ def with_epistemic_part(
     rows = rng.permutation(len(steps))[:MOST_STATES]
     steps, places = steps[rows] + 1, (steps[rows], rollouts[rows])
     _, observations, actions, inputs = (np.asarray(part, float)[places] for part in visited)
-    split = model.regressor.decompose(inputs, by="variance")
-    scale = model.regressor.y_standardizer_.scale
-    epistemic = (split.epistemic.reshape(len(inputs), -1) / np.square(scale)).sum(axis=1)
+    split = model.regressor.decompose(inputs, by="variance").epistemic.reshape(len(inputs), -1)
+    epistemic = (split / np.square(model.regressor.y_standardizer_.scale)).sum(axis=1)
     names = *model.embedding.observations, *model.embedding.actions
     columns = dict(zip(names, (*observations.T, *actions.T), strict=True))
     return {"after steps": steps, **columns, EPISTEMIC: epistemic}
@@ -285,8 +278,7 @@ def with_epistemic_part(
 
 def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
     """Quantiles of observations and actions at each step, over roll-outs that are finite there."""
-    both = [np.asarray(part, float) for part in (visited.observations, visited.actions)]
-    values = np.concatenate(both, axis=2)
+    values = np.concatenate([visited.observations, visited.actions], axis=2).astype(float)
     values[~np.isfinite(values)] = np.nan
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice")

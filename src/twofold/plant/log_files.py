@@ -82,7 +82,7 @@ def read_log(
 
     The columns are those of ``read_raw_log``. Faults that make the log unusable raise a
     ``LogError`` that lists them all with the option that repairs each (``sort=True``,
-    ``split_at_gaps=True``, …: see ``repair``); other faults cause warnings, or errors if ``strict``.
+    ``split_at_gaps=True``, …: see ``repair``); other faults are warnings, or errors if ``strict``.
     ``history`` is the number of past rows that the model will see.
     """
     check_repairs(repairs)
@@ -309,7 +309,9 @@ def _interleaved_faults(raw: RawLog) -> Iterator[Fault]:
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
     facts = {"severity": "warning", "remedy": "rows are grouped by the name of their episode"}
     if raw.times is None:
-        facts = {"remedy": "name the time column (time=…), or cut there with split_at_restarts=True"}
+        facts = {
+            "remedy": "name the time column (time=…), or cut there with split_at_restarts=True"
+        }
     yield "interleaved", rows, {"episodes": episodes, **facts}
 
 

@@ -47,7 +47,7 @@ DESCRIPTION = (
     "A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
     "aleatoric weight {policy.aleatoric_weight:g}. It takes the last {policy.history} raw "
     "observations{past} and gives the action to apply next. Units are {units}. The action is NaN "
-    "if an input is NaN, infinite, or outside the domain of its logarithm; then apply a safe action."
+    "if an input is NaN, infinite, or outside the domain of its logarithm: then use a safe action."
 )
 
 
@@ -263,10 +263,9 @@ def _check_inputs(embedding: Embedding, window: Window, rates: tuple[float, ...]
             raise ValueError(f"{name!r} must be finite, got {values}; fill gaps before acting")
         if transform.kind.startswith("log1p") and (values <= -1).any():
             raise ValueError(
-                f"{name!r} must be above -1 for its transform log(1 + value), got {values}; correct "
-                "it before acting"
+                f"{name!r} must be above -1 for its transform log(1 + value), got {values}; "
+                "correct it before acting"
             )
-
 
 
 def act_on(

@@ -273,8 +273,8 @@ def open_project(folder: str | Path) -> Project:
         raise ProjectError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
     if absent := _missing_files(folder, pairs):
         raise ProjectError(
-            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; run the "
-            "same search again to resume it"
+            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; run "
+            "the same search again to resume it"
         )
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
     policies = tuple(load_policy(f"{file}.policy") for file in files)

@@ -124,7 +124,6 @@ class MultiStep:
 
     @property
     def horizon(self) -> int:
-        """T."""
         return len(self.bias)
 
     @property
@@ -239,7 +238,7 @@ def assess(
     samples = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages).reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
     rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
-    separate = sum(count // costs.shape[1] for count in rows if count > 0)
+    separate = sum(max(count, 0) // costs.shape[1] for count in rows)
     many = replace(many, separate=min(separate, len(costs)))
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
@@ -326,7 +325,9 @@ def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
     """One row per policy; non-finite numbers are left blank."""
     names = "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
-    found = [[*one.risk_weights, one.cost, *(getattr(one, name) for name in names)] for one in trials]
+    found = [
+        [*one.risk_weights, one.cost, *(getattr(one, name) for name in names)] for one in trials
+    ]
     columns = np.where(np.isfinite(found), found, np.nan).T
     heading = "beta", "gamma", "expected_cost", *names
     return csv_text(dict(zip(heading, columns, strict=True)) | {"policy": files})
@@ -359,9 +360,8 @@ def headline(
     if not np.isfinite(best.careful_cost):
         return f"{KEEP} No forecast is finite; {logged}."
     if best.share_beyond > MOST_BEYOND:
-        return (
-            f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
-        )
+        why = "All of them are mostly beyond the data, where nothing has checked the model."
+        return f"{KEEP} {why}"
     policy = "with β = {:g} and γ = {:g}".format(*best.risk_weights)
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
     saved = f" It is expected to save {best.saving:.3g} ± {best.saving_risk:.2g} a step against "
@@ -383,10 +383,8 @@ def headline(
     reason = f"it has the lowest risk-adjusted cost of {others}"
     if inside == 1 < len(trials):
         reason = f"it is the only one of {len(trials)} that stays mostly within the data"
-    return (
-        f"The policy {policy} is recommended: {reason}. "
-        f"Its risk-adjusted cost is {sums}; {logged}.{saved}"
-    )
+    reason = f"{reason}. Its risk-adjusted cost is {sums}; {logged}."
+    return f"The policy {policy} is recommended: {reason}{saved}"
 
 
 def advice(

@@ -92,7 +92,6 @@ class Trace(NamedTuple):
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
-    """Noise for a whole roll-out."""
     size = model.latents + model.num_noise
     drawn = jax.random.normal(key, (horizon, draws, particles, size), DTYPE)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
@@ -296,7 +295,7 @@ class DynamicsModel:
         if expected != found:
             raise ValueError(
                 f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
-                f"regressor was fitted to {found[0]} and {found[1]}; fit it to embedding.design(log)"
+                f"regressor was fitted to {found[0]} and {found[1]}; fit embedding.design(log)"
             )
         self.rates = rates_of(log, max_rate or {})
         embedding = replace(embedding, limited=True) if self.rates else embedding
@@ -332,7 +331,6 @@ class DynamicsModel:
 
     @property
     def scales(self) -> Scales:
-        """All standardisations."""
         seen = Standardizer.fit(self.features.astype(float))
         parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
         x, y, features = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), parts)
@@ -355,9 +353,8 @@ class DynamicsModel:
 
     def task(self, hidden: tuple[int, ...]) -> Task:
         """The static task for policies with these hidden layers."""
-        shape = PolicyNetwork(
-            self.features.shape[1], hidden, *self.bounds, self.rates, self.switches
-        )
+        limits = *self.bounds, self.rates, self.switches
+        shape = PolicyNetwork(self.features.shape[1], hidden, *limits)
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
 
     def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:
