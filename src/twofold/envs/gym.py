@@ -35,7 +35,6 @@ IDS = {
 
 
 def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """The observation and action spaces."""
 
     def box(low: np.ndarray, high: np.ndarray) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32))

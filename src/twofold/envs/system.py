@@ -25,7 +25,6 @@ def check_fields(params: Any, names: str, rule: str, accepts: Callable[[Any], bo
 
 
 def check_horizon(steps: int) -> None:
-    """Refuse episodes without a step."""
     if steps < 1:
         raise ValueError(f"horizon must be 1 step or more, got {steps}")
 
@@ -131,5 +130,4 @@ def simulate(
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:
-    """``num`` parallel episodes."""
     return simulate(key, system, policy, steps, num)[1]

@@ -63,8 +63,7 @@ class Cost:
     def find_lost(
         self, observations: Float[Array, "N D"], actions: Float[Array, "N A"]
     ) -> tuple[np.ndarray, str]:
-        """Rows where the cost or, if it is finite everywhere, its gradient is not finite, and which
-        of the two it is, as the beginning of a sentence."""
+        """Rows where the cost or else its gradient is not finite, and the start of a message."""
 
         def value(observation: Array, action: Array) -> Array:
             return jnp.asarray(self(observation, action), observation.dtype)
@@ -182,11 +181,8 @@ class Risks(NamedTuple):
 
 
 def risks(costs: Float[Array, "T M N"]) -> Risks:
-    """Unbiased estimates of both risks.
-
-    The mean of N roll-outs has variance ``A/N`` even if all weights are equal. This is subtracted
-    from the variance between weight draws, so E is unbiased and can be negative.
-    """
+    """Unbiased estimates of both risks. The mean of N roll-outs has variance ``A/N`` even if all
+    weights are equal; that is subtracted, so E is unbiased and can be negative."""
     num = costs.shape[2]
     aleatoric = jnp.mean(jnp.var(costs, axis=2, ddof=1), axis=1)
     between = jnp.var(jnp.mean(costs, axis=2), axis=1, ddof=1)

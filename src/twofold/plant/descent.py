@@ -164,8 +164,7 @@ def compare(
     weights: Float[Array, "Q P"],
     numbers: Int[Array, "updates"],
 ) -> Float[Array, "S Q"]:
-    """J of all policies under the risk weights of each of S problems, on the draws of some
-    updates."""
+    """J of all policies under the risk weights of S problems, on the draws of some updates."""
 
     def on_draws(number: Int[Array, ""]) -> Float[Array, "S Q"]:
         trace = rollout(config.task, plant.scales, weights, *draw(config, plant, number))

@@ -207,8 +207,8 @@ def visit(
     draws: Draws,
     starts: Window | Start,
 ) -> Visited:
-    """Roll out once from each start under each weight draw, one step beyond the horizon, to get the
-    policy's action in the last state too."""
+    """Roll out once from each start under each weight draw, one step beyond the horizon: the last
+    state needs an action too."""
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
     if isinstance(starts, Start):  # of the extra step, only the state before it
@@ -242,9 +242,9 @@ def distances(
     usual: Float[np.ndarray, "N F"],
     visited: Float[np.ndarray, "T B F"],
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Distances to the nearest known state: at each step the median over visited states and the
-    share beyond the 99th percentile of held-out ones; and the median and that percentile of
-    held-out states. Non-finite states are infinitely far."""
+    """Distances to the nearest known state (non-finite states are infinitely far): at each step the
+    median over visited states and the share beyond the 99th percentile of held-out ones, and the
+    median and that percentile of held-out states."""
     neighbours = NearestNeighbors(n_neighbors=1).fit(known)
     ordinary = neighbours.kneighbors(usual)[0][:, 0]
     apart = np.full(visited.shape[:2], np.inf)
@@ -260,8 +260,7 @@ def with_epistemic_part(
     model: DynamicsModel, visited: Visited, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """A sample of visited states by column, their steps, and the epistemic part there: the variance
-    of ``E[y | x, W]`` between weight draws, in squared deviations of each output, summed over
-    outputs."""
+    of ``E[y | x, W]`` between weight draws, in squared deviations, summed over outputs."""
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
@@ -287,8 +286,7 @@ def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
 
 
 def share_explained(values: np.ndarray, epistemic: np.ndarray) -> float:
-    """η², the share of the variance of the epistemic part explained by a column's deciles (fewer
-    groups if deciles coincide)."""
+    """η², the share of the epistemic part's variance that the deciles of a column explain."""
     deciles = np.quantile(values, np.linspace(0.0, 1.0, GROUPS + 1))
     group = np.searchsorted(deciles[1:-1], values, side="right")
     counts = np.bincount(group, minlength=GROUPS)

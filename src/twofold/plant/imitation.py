@@ -59,9 +59,8 @@ def imitate(
     actions: Float[np.ndarray, "N A"],
     follows: Bool[np.ndarray, "N"],
 ) -> Float[np.ndarray, "P"]:
-    """Weights of a policy that acts as the logged controller, from raw features; actions that it
-    cannot predict have the middle of their bounds. ``follows`` marks rows whose step follows that
-    of the row before."""
+    """Weights of a policy that imitates the logged controller, from raw features; actions that it
+    cannot predict get the middle of their bounds. ``follows`` marks rows that follow the last."""
     nothing = np.zeros(network.num_weights(shape.sizes), DTYPE)
     later = np.flatnonzero(follows)
     if len(later) < FEWEST_ROWS:
@@ -86,8 +85,7 @@ def imitate(
 def act_alike(
     shape: PolicyNetwork, weights: Float[Array, "P"], features: Float[Array, "N F"]
 ) -> Float[Array, "N A"]:
-    """Actions at standardised features, as fractions of the range around the middle: from -1 to
-    1."""
+    """Actions at standardised features, scaled to lie between -1 and 1."""
     return jnp.tanh(network.apply_rows(policy.layers_of(shape, weights[None]), features[None])[0])
 
 

@@ -177,7 +177,6 @@ def check_known(
 
 
 def check_unique(names: Sequence[str]) -> None:
-    """Refuse a name used for two columns."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise LogError(
             f"names of observations, actions, episode, time and cost must be unique, got "

@@ -219,8 +219,7 @@ class Finding:
 
 
 def check(what: Any, *, history: int = 1) -> list[Finding]:
-    """The faults of a ``Log``, or of a ``RawLog`` from ``read_raw_log``, for a model that sees
-    ``history`` rows."""
+    """Find the faults of a ``Log`` or a ``RawLog``, for a model that sees ``history`` rows."""
     if not isinstance(what, Log | RawLog):
         raise LogError(
             f"check takes a Log or a RawLog (from read_raw_log), got {type(what).__name__}"
@@ -262,8 +261,7 @@ def _text_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _column_faults(raw: RawLog) -> Iterator[Fault]:
-    """Faults of each column: missing values, sentinels, far values, constant or stuck values, and
-    actions out of bounds (beyond rounding)."""
+    """Values that are missing, sentinels, far, constant or stuck, and actions out of bounds."""
     stuck = raw_log.find_stuck(raw)
     for name, column in raw.columns.items():
         rows = np.setdiff1d(raw_log.find_missing(raw, name), list(raw.texts.get(name, ())))

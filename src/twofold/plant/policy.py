@@ -122,7 +122,6 @@ def limit_rates(
 
 
 def clip_actions(shape: PolicyNetwork, actions: Float[Array, "*batch A"]) -> Array:
-    """Clip actions to their bounds."""
     return jnp.clip(actions, *(jnp.asarray(end, actions.dtype) for end in (shape.low, shape.high)))
 
 
@@ -233,7 +232,6 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
 
 
 def _unpack(stored: persistence.Stored) -> LearnedPolicy:
-    """Restore a policy from a file's content."""
     arrays, metadata = stored
     # Fields missing from older files have defaults with the old behaviour.
     seen, sizes = ({k: metadata[k] for k in names if k in metadata} for names in (SEEN, SIZES))

@@ -85,8 +85,7 @@ class Project:
 
     @property
     def recommended(self) -> LearnedPolicy | None:
-        """The recommended policy (``twofold.plant.quality.recommend``); None if none is expected to
-        be better than the present controller."""
+        """The recommended policy (``quality.recommend``), or None to keep the controller."""
         number = recommend(self.trials, *self._known)
         return None if number is None else self.policies[number]
 

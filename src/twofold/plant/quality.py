@@ -133,8 +133,7 @@ class MultiStep:
 
     @property
     def replay_margin(self) -> float:
-        """Possible error of an expected cost: the replay bias plus twice its standard error over
-        non-overlapping passages."""
+        """Possible error of expected costs: the replay bias plus twice its standard error."""
         error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
         return abs(self.replay_bias) + CAUTION * error
 
@@ -245,8 +244,7 @@ def assess(
 
 
 def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
-    """Log-likelihoods and coverage on a sample of held-out rows; the linear regression is fitted to
-    the training log."""
+    """Score a model on held-out rows, next to a linear regression fitted to the training log."""
     regressor, scale = model.regressor, model.regressor.y_standardizer_.scale
     x, y = model.embedding.design(held_out)
     rows = rng.permutation(len(x))[:MOST_ROWS]
@@ -270,7 +268,6 @@ def compare(
     cost_mean: float,
     cost_scale: float,
 ) -> MultiStep:
-    """Compare predicted with observed costs."""
     lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
     bias, error, mean_error, coverage = series = np.full((4, costs.shape[1]), np.nan)
     for step in range(costs.shape[1]):
@@ -290,8 +287,7 @@ def compare(
 
 def find_best(trials: Sequence[Trial]) -> int:
     """Index of the policy with the lowest risk-adjusted cost, among those with a finite forecast
-    that stay mostly within the data; if there is none, of the one least beyond the data, which is
-    never recommended."""
+    that stay mostly within the data; if there is none, of the one least beyond the data."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
     finite = np.isfinite(costs)
@@ -315,8 +311,7 @@ def recommend(
 
 
 def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
-    """Expected and risk-adjusted saving of a policy per step; against the logged cost, if the trial
-    has no replay."""
+    """Expected and risk-adjusted saving per step; without a replay, against the logged cost."""
     if np.isnan(trial.saving):
         return (logged_cost - trial.careful_cost,) * 2
     return trial.saving, trial.careful_saving
@@ -334,7 +329,6 @@ def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
-    """The table of policies as text, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
     found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:

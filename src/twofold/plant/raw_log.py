@@ -170,7 +170,7 @@ def repair(
     """Repair a log; rows of an episode become adjacent if their order is known.
 
     ``split_at_restarts`` begins a new episode where the time restarts, or (without times) where an
-    episode resumes after another. ``sort`` sorts the rows of each episode by time.
+    episode continues after another. ``sort`` sorts the rows of each episode by time.
     ``drop_duplicates`` keeps the first row of each time. ``drop_missing`` drops rows with missing
     values, ``drop_stuck`` those of a stuck sensor, and both cut the episode there. ``clip_actions``
     clips actions to their bounds. ``split_at_gaps`` cuts where a time step has another length.
@@ -232,7 +232,7 @@ def find_missing(raw: RawLog, name: str) -> np.ndarray:
 
 
 def find_returns(raw: RawLog) -> np.ndarray:
-    """Rows at which an episode resumes after rows of another."""
+    """Rows at which an episode continues after rows of another."""
     starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
     _, first = np.unique(raw.part[starts], return_index=True)
     return np.delete(starts, first)

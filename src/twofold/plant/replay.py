@@ -77,8 +77,8 @@ def replay_task(model: DynamicsModel) -> Task:
 def replay(
     task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Trace:
-    """``noise_draws`` roll-outs of each passage for each weight draw: the imitation of the
-    controller acts, and what the logged actions differ from it is added."""
+    """``noise_draws`` roll-outs of each passage for each weight draw, under the imitation of the
+    controller plus what the logged actions differed from it."""
     (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
     controller = passages.controller

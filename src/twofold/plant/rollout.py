@@ -176,7 +176,7 @@ def for_carried(
 def _carried_policy(
     task: Task, scales: Scales, units: Standardizer, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
-    """The policies' layers for carried values, copied for all weight draws, which is cheaper than
+    """The layers of policies for carried values, copied for all weight draws, which is cheaper than
     transposing the points at every step."""
     first, *rest = network.unflatten(task.shape.sizes, weights)
     layers = for_carried(first, task.embedding.layout.features, scales.features, units), *rest
@@ -315,8 +315,8 @@ class DynamicsModel:
         return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), self.regressor.posterior_)
 
     def draws_of(self, wanted: int) -> int:
-        """Number of weight draws to use: of a posterior that is a set of draws, at most as many as
-        it has, because repetitions would bias the variance between them."""
+        """Number of weight draws to use: of a sampled posterior, at most as many as it has, because
+        repetitions would bias the variance between them."""
         found = self.regressor.posterior_
         if not isinstance(found, SampledPosterior):
             return wanted

@@ -162,11 +162,8 @@ def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
 
 
 def policy_bytes(config: Config) -> int:
-    """Memory in bytes for the roll-outs of one policy.
-
-    For the backward pass, each step stores the policy's inputs, the observation, and one byte per
-    ReLU or four per tanh.
-    """
+    """Memory for the roll-outs of one policy: for the backward pass, each step stores the policy's
+    inputs, the observation, and one byte per ReLU or four per tanh."""
     model, shape = config.task.model, config.task.shape
     units = sum(shape.hidden) + sum(model.sizes) * (1 if model.activation == "relu" else 4)
     kept = 4 * (2 * shape.features + model.sizes[0]) + units
@@ -232,8 +229,8 @@ def _run_round(
     checkpoint: MakeCheckpoint,
     suffix: str,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """All updates of a round, with as many members at once as fit into memory; returns weights and
-    J of all members, and whether Ctrl-C ended it."""
+    """Run a round, with as many members at once as fit into memory; returns weights and J of all
+    members, and whether Ctrl-C ended it."""
     at_once = policies_at_once(config)
     memory.refuse_beyond(
         min(at_once, len(members)) * policy_bytes(config),
@@ -270,8 +267,7 @@ def take_best(
     weights: Float[np.ndarray, "S P"],
 ) -> tuple[Float[np.ndarray, "S P"], Float[np.ndarray, "S"]]:
     """For each member, the weights that are best by its criterion among all members with its seed
-    (its own unless others are clearly better), and their J, on common draws not used in the
-    search."""
+    (its own unless others are clearly better), and J, on common draws not used in the search."""
     numbers, at_once = COMPARED_FROM + jnp.arange(COMPARED), policies_at_once(config)
     given = config, problem._replace(begin=None), plant
     groups = (weights[first : first + at_once] for first in range(0, len(weights), at_once))

@@ -79,8 +79,7 @@ def tune_all(
 
 def split_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
     """Split a tuned model into one with half of the draws, for the search of policies, and one with
-    the other half, to evaluate them: a policy also exploits chance properties of the draws used in
-    its search."""
+    the rest, to evaluate them: policies also exploit chance properties of the draws they saw."""
     posterior = model.regressor.posterior_
     middle = max(1, len(posterior.weights) // 2)
     first, last = ([part[rows] for part in posterior] for rows in np.s_[:middle, -middle:])
@@ -88,7 +87,6 @@ def split_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
 
 
 def replace_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
-    """The model with a posterior of these draws."""
     regressor = copy.copy(model.regressor)
     regressor.posterior_ = SampledPosterior(*jax.device_get(draws))
     return model.with_regressor(regressor)
@@ -136,8 +134,7 @@ def _summary(errors: np.ndarray) -> tuple[float, float]:
 
 
 def is_better(after: Float[np.ndarray, "B"], before: Float[np.ndarray, "B"]) -> bool:
-    """Whether the squared errors of consecutive passages have decreased by more than the standard
-    error over groups of neighbours."""
+    """Whether squared errors have decreased by more than the standard error over their groups."""
     fallen = np.square(before) - np.square(after)
     groups = [part.mean() for part in np.array_split(fallen, min(GROUPS, len(fallen)))]
     error = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else 0.0

@@ -68,8 +68,7 @@ class TuningSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """Static settings of compiled updates: roll-outs, T, stretches per update, updates per
-    epoch."""
+    """Static settings of updates: roll-outs, T, stretches per update, updates per epoch."""
 
     task: Task
     horizon: int
@@ -158,7 +157,6 @@ def draw_starts(config: Config, problem: Problem, logged: Logged, key: Key) -> I
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
-    """Initial state: the draw as fitted."""
     weights = problem.draw.weights
     return State(weights, OPTIMISER.init(weights))
 

@@ -48,7 +48,6 @@ SCALE = -1.0 / float(-2 * LOWEST**2 + LOWEST**4 - TILT * LOWEST)
 
 
 def start() -> Calibration:
-    """Initial, calibrated state."""
     return Calibration(jnp.int32(1), jnp.int32(1), jnp.int32(0))
 
 

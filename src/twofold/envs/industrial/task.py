@@ -33,7 +33,6 @@ class Watched(NamedTuple):
 
 
 def measure(params: Params, plant: State) -> Float[Array, "4"]:
-    """Velocity, gain, shift and cost."""
     return jnp.append(plant.steering, dynamics.cost(params, plant))
 
 

@@ -188,7 +188,6 @@ def behaviour(params: Params = PARAMS) -> Policy:
 
 
 def wind_turbine(params: Params = PARAMS) -> System:
-    """The task as a system."""
     low, high = np.tile(np.array(list(SIGNALS.values())).T, params.history)
     ages = ["", *(f", {age} s before" for age in range(1, params.history))]
 

@@ -125,7 +125,6 @@ def build(spectrum: Spectrum, mean: Scalar, sigma: Scalar, draws: Float[Array, "
 
 
 def sample(key: Key, spectrum: Spectrum, mean: Scalar, sigma: Scalar) -> Wind:
-    """A random wind."""
     return build(spectrum, mean, sigma, jax.random.uniform(key, (3, spectrum.bins)))
 
 
