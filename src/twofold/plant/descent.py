@@ -20,7 +20,7 @@ from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rat
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import criterion, distances
-from twofold.plant.log import Start, Window
+from twofold.plant.log import Starts
 from twofold.plant.rollout import (
     Noise,
     Scales,
@@ -31,6 +31,8 @@ from twofold.plant.rollout import (
     rollout,
     values_and_gradients,
 )
+
+Index = Int[Array, ""]
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Plant(NamedTuple):
     key: Key
     posterior: Posterior
     scales: Scales
-    starts: Window | Start
+    starts: Starts
     schedule: Schedule
     centroids: Float[Array, "C F"]
 
@@ -107,12 +109,7 @@ def init(config: Config, key: Key, problem: RiskWeights) -> State:
 
 
 def step(
-    config: Config,
-    keys: Keys,
-    state: State,
-    problem: RiskWeights,
-    plant: Plant,
-    epoch: Int[Array, ""],
+    config: Config, keys: Keys, state: State, problem: RiskWeights, plant: Plant, epoch: Index
 ) -> tuple[State, Info]:
     """One epoch of updates of all policies."""
 
@@ -128,7 +125,7 @@ def step(
 
 
 def update(
-    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
+    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Index
 ) -> tuple[State, Info]:
     """One update; for a policy with a non-finite gradient it is skipped and counted."""
     of_trace, draws = partial(objective, config, problem, plant), draw(config, plant, number)
@@ -142,9 +139,7 @@ def update(
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 
-def draw(
-    config: Config, plant: Plant, number: Int[Array, ""]
-) -> tuple[Draws, Noise, Window | Start]:
+def draw(config: Config, plant: Plant, number: Index) -> tuple[Draws, Noise, Starts]:
     """All random draws of an update, from its number alone; shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
@@ -166,7 +161,7 @@ def compare(
 ) -> Float[Array, "S Q"]:
     """J of all policies under the risk weights of S problems, on the draws of some updates."""
 
-    def on_draws(number: Int[Array, ""]) -> Float[Array, "S Q"]:
+    def on_draws(number: Index) -> Float[Array, "S Q"]:
         trace = rollout(config.task, plant.scales, weights, *draw(config, plant, number))
 
         def by_weights(epistemic: Array, aleatoric: Array) -> Float[Array, "Q"]:

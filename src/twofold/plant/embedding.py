@@ -38,6 +38,9 @@ from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, c
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 Names = tuple[str, ...]
+Row = Float[Array, "D"]
+Action = Float[Array, "A"]
+Output = Float[Array, "O"]
 Coming = Float[Array, "E"] | None  # values of exogenous columns after the step
 ROWS = 4096  # rows per call, so that programs compile for one size
 # Warn if ``known`` is off by more than this fraction of the column's range.
@@ -49,8 +52,8 @@ class Seen(NamedTuple):
     newest observation, transformed and in the log's units."""
 
     past: Float[Array, "F"]
-    latest: Float[Array, "D"]
-    newest: Float[Array, "D"]
+    latest: Row
+    newest: Row
 
 
 @dataclass(frozen=True)
@@ -137,24 +140,18 @@ class Embedding:
         """The inputs of a policy: observations up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
-    def input(
-        self, window: Window, action: Float[Array, "A"], coming: Coming = None
-    ) -> Float[Array, "I"]:
+    def input(self, window: Window, action: Action, coming: Coming = None) -> Float[Array, "I"]:
         """The model's input: the window, the action, and the values known after the step."""
         past, _, newest = self.see(window)
         return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
-    def new_of(
-        self, newest: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
-    ) -> Float[Array, "new"]:
+    def new_of(self, newest: Row, action: Action, coming: Coming = None) -> Float[Array, "new"]:
         """The model's input beyond the past: columns known after the step, and the action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
         return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
 
-    def output(
-        self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
-    ) -> Float[Array, "O"]:
+    def output(self, window: Window, action: Action, next_observation: Row) -> Output:
         """The model output that leads to the next observation: the inverse of ``advance``."""
         _, latest, newest = self.see(window)
         known = self.known_values(newest, action)
@@ -164,11 +161,7 @@ class Embedding:
         return jnp.stack([own - base for own, base in zip(following, bases, strict=True)])
 
     def advance(
-        self,
-        window: Window,
-        action: Float[Array, "A"],
-        output: Float[Array, "O"],
-        coming: Coming = None,
+        self, window: Window, action: Action, output: Output, coming: Coming = None
     ) -> Window:
         """The window one step later, its newest observation computed from the model's output."""
         _, latest, newest = self.see(window)
@@ -177,13 +170,8 @@ class Embedding:
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
-        self,
-        latest: Float[Array, "D"],
-        newest: Float[Array, "D"],
-        action: Float[Array, "A"],
-        output: Float[Array, "O"],
-        coming: Coming = None,
-    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        self, latest: Row, newest: Row, action: Action, output: Output, coming: Coming = None
+    ) -> tuple[Row, Row]:
         """The next observation, transformed and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
@@ -213,9 +201,7 @@ class Embedding:
             return transform.clamp(seen)
         return saturate(seen, *self.ranges[index])
 
-    def known_values(
-        self, now: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
-    ) -> dict[str, Any]:
+    def known_values(self, now: Row, action: Action, coming: Coming = None) -> dict[str, Any]:
         """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:

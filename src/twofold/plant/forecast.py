@@ -22,7 +22,7 @@ from twofold.core.arrays import Array, Float, Key
 from twofold.core.content import check_kinds
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
-from twofold.plant.log import Log, Start, Window
+from twofold.plant.log import Log, Start, Starts, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
 from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
@@ -82,7 +82,7 @@ def _root(variance: np.ndarray) -> np.ndarray:
 def forecast(
     model: DynamicsModel,
     policy: LearnedPolicy,
-    starts: Window | Start,
+    starts: Starts,
     horizon: int,
     *,
     weight_draws: int = 50,
@@ -113,8 +113,9 @@ def forecast(
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
         filled = min(at_once, num - first)
         parts.append([part[:filled].astype(np.float64) for part in found])
-    *risky, of_draws, sampled = map(np.concatenate, zip(*parts, strict=True))
-    return Forecast(*risky, of_draws.mean(axis=0), sampled, noise_draws)
+    joined = map(np.concatenate, zip(*parts, strict=True))
+    expected, epistemic, aleatoric, of_draws, sampled = joined
+    return Forecast(expected, epistemic, aleatoric, of_draws.mean(axis=0), sampled, noise_draws)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
@@ -127,7 +128,7 @@ def _forecast(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window | Start,
+    starts: Starts,
     rows: Array,
 ) -> tuple[Array, ...]:
     """All starts, sharded over the devices; the noise does not depend on their number."""
@@ -205,7 +206,7 @@ def visit(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window | Start,
+    starts: Starts,
 ) -> Visited:
     """Roll out once from each start under each weight draw, one step beyond the horizon: the last
     state needs an action too."""

@@ -82,7 +82,7 @@ def imitate(
     return nothing if lost.all() else np.asarray(silence(shape, weights, lost))
 
 
-def act_alike(
+def imitate_actions(
     shape: PolicyNetwork, weights: Float[Array, "P"], features: Float[Array, "N F"]
 ) -> Float[Array, "N A"]:
     """Actions at standardised features, scaled to lie between -1 and 1."""
@@ -91,10 +91,8 @@ def act_alike(
 
 def silence(shape: PolicyNetwork, weights: Array, which: np.ndarray) -> Float[Array, "P"]:
     """Weights with which some actions stay in the middle of their bounds."""
-    count, units = len(shape.low), shape.sizes[-2]
-    silent = jnp.concatenate([jnp.repeat(jnp.asarray(which), units), jnp.asarray(which)])
-    last = count * (units + 1)
-    return weights.at[-last:].set(jnp.where(silent, 0.0, weights[-last:]))
+    silent = np.append(np.repeat(which, shape.sizes[-2]), which)  # of the last kernel and bias
+    return weights.at[-len(silent) :].set(jnp.where(silent, 0.0, weights[-len(silent) :]))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -107,8 +105,8 @@ def _train(
 
     def error(fit: tuple[Array, Array], pairs: Pairs) -> Float[Array, "A"]:
         weights, persistence = fit
-        now = pairs.actions - act_alike(shape, weights, pairs.features)
-        before = pairs.actions_before - act_alike(shape, weights, pairs.features_before)
+        now = pairs.actions - imitate_actions(shape, weights, pairs.features)
+        before = pairs.actions_before - imitate_actions(shape, weights, pairs.features_before)
         return jnp.mean(jnp.square(now - persistence * before), axis=0)
 
     def update(number: Int[Array, ""], carry: tuple[Any, Any]) -> tuple[Any, Any]:

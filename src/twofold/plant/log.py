@@ -207,6 +207,9 @@ class Start(NamedTuple):
     coming: Any
 
 
+Starts = Window | Start
+
+
 class Steps(NamedTuple):
     """Steps with complete history: windows ``[N, H, D]`` and ``[N, H - 1, A]``, the action applied
     next, and the resulting observation."""

@@ -100,7 +100,9 @@ def read_log(
     after = _column_faults(raw), _order_faults(raw), _other_faults(raw, history)
     findings = [*_findings(found, before), *_findings(raw, chain(*after))]
     if any(finding.severity == "error" or strict for finding in findings):
-        raise _log_error(raw.source, findings)
+        ordered = sorted(findings, key=lambda finding: finding.severity != "error")
+        lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
+        raise LogError("\n".join([f"{raw.source}: {_count(findings, 'fault')} found", *lines]))
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
     return raw.log()
@@ -236,13 +238,6 @@ def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
             severity = facts.get("severity", "warning" if kind in WARNINGS else "error")
             sentence = SENTENCES[kind].format(rows=_count(at, "row"), **facts)
             yield Finding(kind, where, sentence, severity, facts.get("column"), raw.source)
-
-
-def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
-    """A ``LogError`` that lists findings, errors first."""
-    ordered = sorted(findings, key=lambda finding: finding.severity != "error")
-    lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
-    return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
 
 
 def _text_faults(raw: RawLog) -> Iterator[Fault]:

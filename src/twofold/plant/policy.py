@@ -287,9 +287,8 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
     try:
         import onnx
     except ImportError as error:
-        raise ImportError(
-            "exporting a policy needs onnx, which is not installed; pip install 'twofold[onnx]'"
-        ) from error
+        message = "exporting a policy needs onnx, which is not installed; "
+        raise ImportError(f"{message}pip install 'twofold[onnx]'") from error
     seen, shape, history = policy.embedding, policy.shape, policy.history
     ends = zip(seen.actions, shape.low, shape.high, strict=True)
     bounds = ", ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
@@ -337,17 +336,16 @@ class _Graph:
     def node(self, operator: str, *inputs: Any, output: str = "", **more: Any) -> str:
         """Add an operation on outputs of other nodes (by name) and on constants (single precision,
         unless arrays of another dtype); returns the name of its output."""
-        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        names = list(inputs)
+        for place, values in enumerate(inputs):
+            if not isinstance(values, str):
+                names[place] = f"constant_{len(self.constants)}"
+                array = values if isinstance(values, np.ndarray) else np.asarray(values, np.float32)
+                self.constants.append(self.onnx.numpy_helper.from_array(array, names[place]))
         name = f"{operator.lower()}_{len(self.nodes)}"
         made = self.onnx.helper.make_node(operator, names, [output or name], name, self.doc, **more)
         self.nodes.append(made)
         return output or name
-
-    def _constant(self, values: Any) -> str:
-        name = f"constant_{len(self.constants)}"
-        array = values if isinstance(values, np.ndarray) else np.asarray(values, np.float32)
-        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
 
 
 def _add_policy(graph: _Graph, policy: LearnedPolicy) -> None:

@@ -19,7 +19,7 @@ from twofold.model.spec import Draws
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.imitation import HIDDEN
-from twofold.plant.log import Log, Start, Window, check_length, list_stretches
+from twofold.plant.log import Log, Start, Starts, Window, check_length, list_stretches
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
@@ -32,7 +32,7 @@ class Passages(NamedTuple):
     """Windows of B passages, the actions and observations of the T steps that followed, and the
     weights of an imitation of the controller (None: actions are replayed as logged)."""
 
-    start: Window | Start
+    start: Starts
     actions: Float[Any, "B T A"]
     observations: Float[Any, "B T D"]
     controller: Float[Any, "P"] | None = None
@@ -81,9 +81,8 @@ def replay(
     controller plus what the logged actions differed from it."""
     (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    controller = passages.controller
-    if controller is None:
-        controller = jnp.zeros(network.num_weights(task.shape.sizes))
+    still = jnp.zeros(network.num_weights(task.shape.sizes))
+    controller = still if passages.controller is None else passages.controller
     explored = jnp.swapaxes(explorations(task, scales, controller, passages), 0, 1)
     offsets = jnp.repeat(explored, noise_draws, axis=1)[:, None, None]
     offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))

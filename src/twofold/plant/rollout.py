@@ -45,8 +45,7 @@ from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 from twofold.plant import imitation, policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
-from twofold.plant.imitation import imitate
-from twofold.plant.log import Log, Start, Window, find_successors, steps
+from twofold.plant.log import Log, Start, Starts, find_successors, steps
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
@@ -97,7 +96,7 @@ def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
-def particles(starts: Window | Start, num: int) -> Window | Start:
+def particles(starts: Starts, num: int) -> Starts:
     """Repeat windows ``[starts, …]`` as particles ``[starts · num, …]``, grouped by start."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, num, axis=0), starts)
 
@@ -108,7 +107,7 @@ def rollout(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window | Start,
+    windows: Starts,
     offsets: Float[Array, "T M S B A"] | None = None,
     bounded: bool = False,
 ) -> Trace:
@@ -245,7 +244,7 @@ def values_and_gradients(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window | Start,
+    windows: Starts,
 ) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
@@ -327,7 +326,7 @@ class DynamicsModel:
         """Weights of an imitation of the logged controller (``twofold.plant.imitation``)."""
         history, shape = self.embedding.history, self.task(imitation.HIDDEN).shape
         actions = steps(self.log, history).actions
-        return imitate(shape, self.features, actions, find_successors(self.log, history))
+        return imitation.imitate(shape, self.features, actions, find_successors(self.log, history))
 
     @property
     def scales(self) -> Scales:
