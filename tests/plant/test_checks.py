@@ -217,7 +217,7 @@ def test_short_episodes_are_named_and_an_error_if_there_are_no_others(rows, colu
     findings = check(read_raw_log(path, **columns), history=5)
     assert [(one.kind, one.severity) for one in findings] == [("short", "warning")]
     assert "'r1' (4)" in findings[0].sentence
-    with pytest.raises(LogError, match="at least 51 rows are needed"):
+    with pytest.raises(LogError, match="fewer than the 51 rows"):
         read_log(path, **columns, history=50)
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from twofold.plant.cost import check_slope, cost_of, criterion, keep_within, risks, with_costs
+from twofold.plant.cost import check_gradient, cost_of, criterion, keep_within, risks, with_costs
 from twofold.plant.log import LogError
 
 
@@ -36,11 +36,11 @@ def test_a_cost_runs_in_a_roll_out_and_has_a_gradient(log):
         (lambda row: np.maximum(row["a"], 0.0), "written with jax.numpy"),
         (
             lambda row: jnp.stack([row["a"], row["b"]]),
-            r"one number per row, got the shape \(2,\)",
+            r"one number per row, got shape \(2,\)",
         ),
         (
             lambda row: print(end=""),
-            r"test_cost.py:\d+: cost\(row\) must return one.*got None; end it",
+            r"test_cost.py:\d+: cost\(row\) must return one.*got None",
         ),
         (lambda row: "dear", r"test_cost.py:\d+: cost\(row\) must return one number.*got a str"),
         (lambda row: [row["a"]], r"must return one number per row, got a list"),
@@ -78,14 +78,14 @@ def test_the_line_of_an_error_is_that_of_the_users_file(log, tmp_path):
 def test_a_cost_without_a_slope_is_refused_before_a_search(log, function):
     message = r"test_cost.py:\d+: the gradient of cost.*where a =.*jnp.sqrt\(jnp.maximum"
     with pytest.raises(LogError, match=message):
-        check_slope(cost_of(function, log), log)
+        check_gradient(cost_of(function, log), log)
 
 
 def test_a_cost_without_a_slope_at_single_points_can_be_searched_with(log):
     log.episodes[0].observations[3, 0] = 1.0
     log.episodes[0].actions[2, 0] = -1.0
     function = lambda row: jnp.sqrt((row["a"] - 1.0) ** 2) + jnp.sqrt(row["u"] + 1.0)  # noqa: E731
-    check_slope(cost_of(function, log), log)
+    check_gradient(cost_of(function, log), log)
 
 
 def test_criterion_is_the_sum_that_the_paper_writes(rng):

@@ -107,10 +107,8 @@ def test_an_update_without_a_finite_gradient_is_counted_and_not_made(setting):
 
 def test_sizes_that_have_no_variance_are_refused(setting):
     config, _ = setting
-    with pytest.raises(ValueError, match="noise_draws must be at least 2, got 1"):
+    with pytest.raises(ValueError, match=r"noise_draws must be at least 2 .*got 1"):
         replace(config, noise_draws=1)
-    with pytest.raises(ValueError, match="horizon must be at least 1, got 0"):
-        replace(config, horizon=0)
     assert replace(config, noise_draws=1, weight_draws=1, distance=True).noise_draws == 1
 
 

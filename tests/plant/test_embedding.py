@@ -171,13 +171,13 @@ def test_episodes_too_short_for_the_history_give_no_rows(log):
         ({"window": ["x"]}, r"window 'x' is not one of the observations \(a, b, c\)"),
         ({"window": {"a": -1}}, r"window\['a'\] must be a whole number"),
         ({"action_history": {"w": 1}}, "action_history 'w' is not one of the actions"),
-        ({"targets": ["a", "b"]}, r"'c' is neither a target, nor known, nor held.*held=\['c'\]"),
+        ({"targets": ["a", "b"]}, r"'c' is neither a target, nor known, held.*held=\['c'\]"),
         ({"targets": ["a", "b", "c"], "held": ["c"]}, "'c' is held"),
         ({"held": ["a", "b", "c"]}, "nothing to predict"),
         ({"window": [], "action_history": 0}, "has no inputs"),
         ({"deltas": ["d"]}, "deltas 'd' is not one of the observations"),
-        ({"transforms": {"bb": "logit"}}, "transform of 'bb'.*did you mean 'b'"),
-        ({"known": lambda now, action: {"q": now["a"]}}, "known gives 'q'"),
+        ({"transforms": {"bb": "logit"}}, "transforms 'bb'.*did you mean 'b'"),
+        ({"known": lambda now, action: {"q": now["a"]}}, "returned by known 'q'"),
         ({"known": lambda now, action: {"c": now["z"]}}, "asks for 'z', but observations are a, b"),
         ({"known": lambda now, action: {"c": float(now["c"])}}, "written with jax.numpy"),
         ({"known": lambda now, action: {"c": jnp.ones(2)}}, "'c' must be one number"),
@@ -201,10 +201,12 @@ def test_a_held_out_log_beyond_the_range_of_a_transform_is_counted_or_refused(lo
         embedding.steps(held_out)
     held_out.episodes[0].observations[4, 1] = -2.0
     held_out.episodes[0].observations[4:6, 0] = 1.0
-    with pytest.raises(LogError, match="'b' cannot be seen as log"):
+    with pytest.raises(LogError, match="'b' must be above -1"):
         embedding.design(held_out)
 
 
 def test_what_is_not_as_known_is_warned_of(log):
-    with pytest.warns(LogWarning, match="known gives 'c' up to .* add 'c' to the targets"):
+    with pytest.warns(
+        LogWarning, match="known gives 'c' with an error of .* add 'c' to the targets"
+    ):
         embed(log, known=counter)

@@ -184,7 +184,7 @@ def test_an_engineer_can_read_what_it_is(log, tmp_path):
     session = exported(policy_for(log, embedding, **settings), tmp_path / "policy.onnx")
     about = session.get_modelmeta()
     said = {name: json.loads(value) for name, value in about.custom_metadata_map.items()}
-    assert "names say them" in said.pop("units")
+    assert "names state them" in said.pop("units")
     assert said == {
         "observations": list(log.observations),
         "actions": ["valve", "speed (rpm)"],

@@ -15,12 +15,12 @@ from twofold.plant.forecast import (
     Visited,
     distances,
     evaluate_policy,
-    explained,
     forecast,
     measure_reach,
     measure_saving,
     quantiles,
     save_against,
+    share_explained,
     visit,
     with_epistemic_part,
 )
@@ -208,15 +208,15 @@ def test_groups_between_deciles(rng):
     values, epistemic = rng.normal(size=200), rng.exponential(size=200)
     groups = np.split(epistemic[np.argsort(values)], 10)
     between = sum(20 * (group.mean() - epistemic.mean()) ** 2 for group in groups)
-    assert explained(values, epistemic) == pytest.approx(between / (200 * epistemic.var()))
+    assert share_explained(values, epistemic) == pytest.approx(between / (200 * epistemic.var()))
 
 
 def test_columns_with_few_values(rng):
     epistemic = rng.exponential(size=100)
-    assert explained(np.full(100, 7.0), epistemic) == pytest.approx(0.0)
+    assert share_explained(np.full(100, 7.0), epistemic) == pytest.approx(0.0)
     switch = np.arange(100) % 2
-    assert explained(switch.astype(float), 3.0 + switch) == pytest.approx(1.0)
-    assert explained(rng.normal(size=100), np.ones(100)) == 0.0
+    assert share_explained(switch.astype(float), 3.0 + switch) == pytest.approx(1.0)
+    assert share_explained(rng.normal(size=100), np.ones(100)) == 0.0
 
 
 def test_quantiles_of_what_was_visited(rng):
@@ -259,5 +259,5 @@ def test_states_that_are_not_finite_are_left_out():
     found = with_epistemic_part(model, finite, np.random.default_rng(0))
     assert found["after steps"].tolist() == [1] * 4
     finite.inputs[0] = np.nan
-    with pytest.raises(ValueError, match="no state that the policy comes to is finite"):
+    with pytest.raises(ValueError, match="no state visited by the policy is finite"):
         with_epistemic_part(model, finite, np.random.default_rng(0))

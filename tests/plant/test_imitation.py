@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from twofold.core.numerics import Standardizer
-from twofold.plant.imitation import HIDDEN, act_alike, imitate
-from twofold.plant.log import Episode, Log, follow, steps
+from twofold.plant.imitation import HIDDEN, imitate, imitate_actions
+from twofold.plant.log import Episode, Log, find_successors, steps
 from twofold.plant.policy import PolicyNetwork
 from twofold.plant.quality import assess
 from twofold.plant.replay import choose_passages, replay, replay_task
@@ -47,7 +47,7 @@ def test_what_depends_on_the_state_is_imitated_and_nothing_else():
     follows = np.arange(2_000) % 100 > 0
     weights = jnp.asarray(imitate(shape, features, actions, follows))
     seen = jnp.asarray(Standardizer.fit(features).transform(features), jnp.float32)
-    first, second = np.asarray(act_alike(shape, weights, seen)).T
+    first, second = np.asarray(imitate_actions(shape, weights, seen)).T
     assert np.square(first - reaction).mean() < 0.01 * reaction.var()
     assert not second.any()
     assert not imitate(shape, features, rng.permutation(actions), follows).any()
@@ -87,7 +87,7 @@ def test_a_reaction_is_found_beside_exploration_that_persists():
     weights = jnp.asarray(imitate(shape, features, actions, np.array(follows)))
     standard = Standardizer.fit(features)
     ends = jnp.asarray(standard.transform(np.array([[-0.5], [0.5]])), jnp.float32)
-    low, high = 2.0 * np.asarray(act_alike(shape, weights, ends))[:, 0]
+    low, high = 2.0 * np.asarray(imitate_actions(shape, weights, ends))[:, 0]
     assert high - low == pytest.approx(-0.3, abs=0.05)
     assert np.polyfit(features[:, 0], actions[:, 0], 1)[0] > -0.1
 
@@ -95,7 +95,7 @@ def test_a_reaction_is_found_beside_exploration_that_persists():
 @pytest.mark.parametrize("history", [1, 3])
 def test_steps_follow_those_of_the_same_episode(history):
     log = feedback_log(episodes=3, steps=7)
-    after, found = steps(log, history).actions, follow(log, history)
+    after, found = steps(log, history).actions, find_successors(log, history)
     assert len(found) == len(after)
     expected = [row > history - 1 for one in log.episodes for row in range(history - 1, len(one))]
     np.testing.assert_array_equal(found, expected)

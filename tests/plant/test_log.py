@@ -45,8 +45,8 @@ def test_a_split_leaves_something_on_both_sides(log, part):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"actions": ("u", "a")}, "own name, got 'a'"),
-        ({"action_low": [-1.0]}, "needs two bounds"),
+        ({"actions": ("u", "a")}, "must be unique, got 'a'"),
+        ({"action_low": [-1.0]}, "got 1 lower and 2 upper bounds"),
         ({"action_high": [1.0, -2.0]}, "v: bounds must be finite and low < high"),
         ({"action_low": [-np.inf, 0.0]}, "u: bounds must be finite"),
         ({"observations": ("a", "b")}, "must have 2 columns"),
@@ -66,9 +66,9 @@ def test_costs_belong_to_all_episodes_or_to_none(log):
 
 
 def test_an_episode_has_one_observation_more_than_actions():
-    with pytest.raises(LogError, match="5 actions go with 6 observations, got 5"):
+    with pytest.raises(LogError, match="5 actions and needs 6 observations, got 5"):
         Episode(np.zeros((5, 1)), np.zeros((5, 1)))
-    with pytest.raises(LogError, match="5 actions go with 5 costs, got 6"):
+    with pytest.raises(LogError, match="5 actions and needs 5 costs, got 6"):
         Episode(np.zeros((6, 1)), np.zeros((5, 1)), costs=np.zeros(6))
 
 

@@ -173,7 +173,7 @@ def test_blank_lines_byte_order_marks_and_short_rows(tmp_path):
         ({"observations": ["levle"]}, r"plant.csv has no column 'levle'.*did you mean 'level'\?"),
         ({"observations": ["LEVEL"]}, r"did you mean 'level'\?"),
         ({"episode": "runs"}, r"has no column 'runs'.*did you mean 'run'\?"),
-        ({"observations": ["level", "valve"]}, "own name, got 'valve'"),
+        ({"observations": ["level", "valve"]}, "must be unique, got 'valve'"),
         ({"actions": ["valve"]}, r"need bounds.*actions=\{'valve': \(0\.\d+, 0\.\d+\)\}"),
         ({"actions": {"valve": (1, 0)}}, "valve: bounds must be finite and low < high"),
         ({"actions": {"valve": 1}}, "valve: bounds must be two numbers"),

@@ -80,7 +80,7 @@ def test_a_data_set_of_somebody_else(tmp_path, monkeypatch):
 
 def test_mistakes_are_named_and_the_environment_is_as_before(log, tmp_path, monkeypatch):
     monkeypatch.delenv("MINARI_DATASETS_PATH", raising=False)
-    with pytest.raises(LogError, match="there is no data set 'no-v0' here"):
+    with pytest.raises(LogError, match="there is no Minari data set 'no-v0'"):
         read_minari("no-v0", root=tmp_path)
     write_minari(log, "log-v0", root=tmp_path)
     with pytest.raises(LogError, match="already exists"):

@@ -66,7 +66,7 @@ def test_actions_move_at_their_rate_and_switches_are_on_or_off(tmp_path):
         assert wanted[2] in (0.0, 1.0)
         switched.add(float(wanted[2]))
     assert switched == {0.0, 1.0}
-    with pytest.raises(ValueError, match="sees past actions"):
+    with pytest.raises(ValueError, match="1 actions between"):
         limited.act(seen)
     with pytest.raises(ValueError, match="'valve' must be finite"):
         limited.act(seen, [[np.nan, 0.0, 0.0]])

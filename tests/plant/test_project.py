@@ -269,7 +269,7 @@ def test_a_folder_without_risk_weights_is_refused(tmp_path):
         ({"settings": replace(SETTINGS, noise_draws=1)}, "noise_draws must be"),
         ({"risk_weights": [(-1.0, 0.0)]}, "must be finite and at least 0"),
         ({"risk_weights": []}, "must be pairs"),
-        ({"held_out": 1.0}, "held_out must be a share"),
+        ({"held_out": 1.0}, "held_out must be a fraction"),
         ({"random_state": -1}, "random_state must be"),
         ({"function": lambda row: np.nan * row["level"]}, "must be finite"),
         ({"function": lambda row: row["volume"]}, "asks for 'volume'"),

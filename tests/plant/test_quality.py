@@ -22,7 +22,7 @@ from twofold.plant.quality import (
     frontier_csv,
     frontier_rows,
     recommend,
-    warn_of,
+    warn_about,
 )
 
 from .linear_tank import NOISE, TRUE, log_of, model_of
@@ -56,9 +56,9 @@ def test_a_perfect_model_covers_what_it_says_and_leaves_no_doubt(y_ndim, recwarn
     assert one.linear.standardised == pytest.approx(one.linear.raw + np.log(2.0))
     assert one.linear.raw == pytest.approx(one.model.raw, abs=0.01)
     assert found.doubts == ()
-    warn_of(found.doubts)
+    warn_about(found.doubts)
     assert not [one for one in recwarn if one.category is PlanningWarning]
-    assert "Doubt" not in str(found) and "asked" not in str(found)
+    assert "Doubt" not in str(found) and "No held-out" not in str(found)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_model_of_another_plant_is_doubted(weights, noise, expected):
         assert f"Doubt: {doubt}." in str(found)
     assert str(Quality.of(**asdict(found))) == str(found)
     with pytest.warns(PlanningWarning, match="not good enough to plan with") as caught:
-        warn_of(found.doubts)
+        warn_about(found.doubts)
     assert all(str(doubt) in str(caught[0].message) for doubt in found.doubts)
 
 
@@ -86,7 +86,7 @@ def test_a_horizon_longer_than_all_episodes_is_cut_and_said():
     training, held_out = log_of(50, 20), log_of(30, 7, seed=1)
     found = assess(model_of(training, TRUE), held_out, 50)
     assert found.multi_step.horizon == 7
-    assert "long enough for the 50 steps asked" in str(found)
+    assert "has the 50 steps of the horizon" in str(found)
     with pytest.raises(ValueError, match="horizon must be at least 1"):
         assess(model_of(training, TRUE), held_out, 0)
 
@@ -159,7 +159,7 @@ def test_a_model_far_below_a_linear_regression_needs_a_second_opinion(behind, ex
 
 @pytest.mark.parametrize(
     ("second", "expected", "said"),
-    [(2.1, 1, "is recommended"), (1.9, None, "save 1.9 a step"), (np.nan, None, "no forecast")],
+    [(2.1, 1, "is recommended"), (1.9, None, "save 1.9 a step"), (np.nan, None, "no finite")],
 )
 def test_a_second_opinion_must_agree(second, expected, said):
     known = {"saving": 2.5, "saving_risk": 0.1, "second_saving": second}
@@ -229,7 +229,7 @@ def test_the_advice_says_why_and_how_far_to_believe_it():
     ("trials", "doubts", "logged_cost", "expected"),
     [
         (TRIALS[:1], (), 20.0, "40% of the states it visits are beyond the data"),
-        (TRIALS, [DOUBT], 20.0, "level hold 60% of what was measured: it is overconfident."),
+        (TRIALS, [DOUBT], 20.0, "level cover 60% of the measurements: it is overconfident."),
     ],
 )
 def test_what_speaks_against_it_is_said(trials, doubts, logged_cost, expected):

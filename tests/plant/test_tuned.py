@@ -10,8 +10,8 @@ from twofold.plant.tuned import (
     choose_tuning,
     draw_weights,
     is_better,
-    part_draws,
     replay_errors,
+    split_draws,
     tune_all,
 )
 from twofold.plant.tuning import TuningSettings
@@ -58,7 +58,7 @@ def test_a_model_whose_rollouts_are_off_is_tuned_and_gets_better(tmp_path):
     assert f"off by {tuning.error_before:.3g} before" in str(tuning) and "tuned on" in str(tuning)
     tuned = tune_all(model, tuning, SETTINGS, 0, Checkpoint(tmp_path / "all", 60.0, {}), False)
     assert error_of(tuned) < 1.2 * error_of(right) < error_of(model)
-    one, other = part_draws(tuned)  # of a single draw two were tuned
+    one, other = split_draws(tuned)  # of a single draw two were tuned
     weights = [own.regressor.posterior_.weights for own in (one, other)]
     assert not np.array_equal(*weights)
     np.testing.assert_array_equal(np.concatenate(weights), tuned.regressor.posterior_.weights)

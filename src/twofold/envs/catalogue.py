@@ -31,31 +31,26 @@ def make(name: str, /, **params: Any) -> System:
     beside = get_type_hints(SYSTEMS[name])
     of_params = beside.pop("params")
     del beside["return"]
-    given = _checked(name, get_type_hints(of_params) | beside, params)
-    further = {param: given.pop(param) for param in beside if param in given}
-    return SYSTEMS[name](of_params(**given), **further)
-
-
-def _checked(name: str, kinds: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:
-    """Check the type of each parameter; lists become tuples."""
+    kinds = get_type_hints(of_params) | beside
     if unknown := ", ".join(param for param in params if param not in kinds):
         raise ValueError(
             f"{name} does not take these parameters: {unknown}; it takes {', '.join(kinds)}"
         )
     for param, value in params.items():
-        if not _fits(value, kinds[param]):
-            kind = kinds[param]
-            word = WORDS.get(kind) or f"a {kind.__name__}, which only Python code can give"
+        if not _has_type(value, kind := kinds[param]):
+            word = WORDS.get(kind) or f"a {kind.__name__}, which can only be given in Python"
             raise ValueError(f"{param} of {name} must be {word}, got {value!r}")
-    return {param: tuple(v) if isinstance(v, list) else v for param, v in params.items()}
+    given = {param: tuple(v) if isinstance(v, list) else v for param, v in params.items()}
+    further = {param: given.pop(param) for param in beside if param in given}
+    return SYSTEMS[name](of_params(**given), **further)
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _has_type(value: Any, kind: Any) -> bool:
     """Whether a value has a type; an int is a valid float, and a bool is neither."""
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
     if get_origin(kind) is tuple:
         parts = get_args(kind)
         as_many = isinstance(value, list | tuple) and len(value) == len(parts)
-        return as_many and all(map(_fits, value, parts))
+        return as_many and all(map(_has_type, value, parts))
     return isinstance(value, kind)

@@ -35,7 +35,6 @@ IDS = {
 
 
 def spaces(system: System) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:
-    """The observation and action spaces."""
 
     def box(low: np.ndarray, high: np.ndarray) -> gymnasium.spaces.Box:
         return gymnasium.spaces.Box(low.astype(np.float32), high.astype(np.float32))
@@ -58,7 +57,7 @@ def _advance(system: System, stream: jax.Array, state: Any, action: jax.Array) -
     return (stream, state, system.observe(state)), system.cost(state)
 
 
-def _stream_seed(random: np.random.Generator) -> int:
+def _draw_seed(random: np.random.Generator) -> int:
     return int(random.integers(2**31))
 
 
@@ -75,13 +74,10 @@ class SystemVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._begin = jax.jit(jax.vmap(partial(_begin, system)))
         self._advance = jax.jit(jax.vmap(partial(_advance, system)))
-        self._renew = jax.jit(self._renewed)
+        # Restarts finished episodes from their streams.
+        self._renew = jax.jit(lambda s, copies, over: numerics.select(over, self._begin(s), copies))
         self._copies: Any = None
         self._elapsed = np.zeros(num_envs, int)
-
-    def _renewed(self, streams: jax.Array, copies: Any, over: jax.Array) -> Any:
-        """The copies, with finished episodes restarted from their streams."""
-        return numerics.select(over, self._begin(streams), copies)
 
     def reset(
         self,
@@ -89,13 +85,13 @@ class SystemVectorEnv(VectorEnv):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """New episodes, everywhere or where ``options["reset_mask"]`` is true. ``seed`` is one
-        number per copy, or the first of consecutive ones."""
+        """Begin new episodes, in all copies or where ``options["reset_mask"]`` is true. ``seed`` is
+        one integer per copy, or the first of consecutive ones."""
         if isinstance(seed, int):
             super().reset(seed=seed)
             seed = range(seed, seed + self.num_envs)
-        mask = self._mask(options or {})
-        streams = self._seeded([None] * self.num_envs if seed is None else seed, mask)
+        mask = self._check_mask(options or {})
+        streams = self._seed_streams([None] * self.num_envs if seed is None else seed, mask)
         anew = mask.all()
         self._copies = self._begin(streams) if anew else self._renew(streams, self._copies, mask)
         self._elapsed[mask] = 0
@@ -110,7 +106,7 @@ class SystemVectorEnv(VectorEnv):
         over = self._elapsed >= self.system.horizon
         given = np.asarray(actions, np.float32)
         if given.shape != self.action_space.shape or not np.isfinite(given).all():
-            expected = f"{self.action_space.shape} finite numbers"
+            expected = f"finite numbers of shape {self.action_space.shape}"
             raise ValueError(f"actions must be {expected}, got {actions!r}")
         actions = np.clip(given, self.system.action_low, self.system.action_high, dtype=np.float32)
         streams, states, _ = self._copies
@@ -123,7 +119,7 @@ class SystemVectorEnv(VectorEnv):
         cut = self._elapsed >= self.system.horizon
         return np.array(self._copies[2], np.float32), rewards, never, cut, {}
 
-    def _mask(self, options: dict[str, Any]) -> np.ndarray:
+    def _check_mask(self, options: dict[str, Any]) -> np.ndarray:
         mask = np.asarray(options.get("reset_mask", np.ones(self.num_envs, bool)))
         if mask.shape != (self.num_envs,) or mask.dtype != bool or not mask.any():
             expected = f"{self.num_envs} booleans, at least one of them true"
@@ -132,15 +128,15 @@ class SystemVectorEnv(VectorEnv):
             raise gymnasium.error.ResetNeeded("call reset without a mask first")
         return mask
 
-    def _seeded(self, seeds: Sequence[int | None], mask: np.ndarray) -> jax.Array:
+    def _seed_streams(self, seeds: Sequence[int | None], mask: np.ndarray) -> jax.Array:
         """The streams of all copies, restarted where a seed is given."""
         if len(seeds) != self.num_envs:
-            expected = f"one number, or one for each of {self.num_envs} copies"
+            expected = f"one integer, or one for each of {self.num_envs} copies"
             raise ValueError(f"seed must be {expected}, got {seeds!r}")
-        first = jax.random.key(_stream_seed(self.np_random)) if self._copies is None else None
+        first = jax.random.key(_draw_seed(self.np_random)) if self._copies is None else None
         streams = self._copies[0] if first is None else jax.random.split(first, self.num_envs)
         given = mask & np.array([seed is not None for seed in seeds])
-        fresh = [0 if seed is None else _stream_seed(np_random(int(seed))[0]) for seed in seeds]
+        fresh = [0 if seed is None else _draw_seed(np_random(int(seed))[0]) for seed in seeds]
         return jnp.where(given, jax.vmap(jax.random.key)(jnp.array(fresh)), streams)
 
 
@@ -156,12 +152,10 @@ class SystemEnv(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """A new episode."""
         super().reset(seed=seed)
         return self._copy.reset(seed=seed)[0][0], {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One step."""
         seen, rewards, _, cut, _ = self._copy.step(np.asarray(action, np.float32)[None])
         return seen[0], float(rewards[0]), False, bool(cut[0]), {}
 

@@ -25,7 +25,6 @@ def check_fields(params: Any, names: str, rule: str, accepts: Callable[[Any], bo
 
 
 def check_horizon(steps: int) -> None:
-    """Refuse episodes without a step."""
     if steps < 1:
         raise ValueError(f"horizon must be 1 step or more, got {steps}")
 
@@ -82,9 +81,8 @@ def constant(action: Any) -> Policy:
 def uniform(system: System) -> Policy:
     """Actions uniform between the system's bounds."""
     low, high = jnp.asarray(system.action_low), jnp.asarray(system.action_high)
-    return memoryless(
-        lambda key, observation: jax.random.uniform(key, low.shape, minval=low, maxval=high)
-    )
+    draw = partial(jax.random.uniform, shape=low.shape, minval=low, maxval=high)
+    return memoryless(lambda key, observation: draw(key))
 
 
 def episode(key: Key, system: System, policy: Policy, steps: int) -> tuple[Array, Array, Array]:
@@ -125,12 +123,11 @@ def _simulate(functions: Any, policy: Policy, steps: int, keys: Keys) -> Any:
 def simulate(
     key: Key, system: System, policy: Policy, steps: int, num: int
 ) -> tuple[State, Episodes]:
-    """The final states of ``num`` parallel episodes, and the episodes."""
+    """Run ``num`` parallel episodes: their final states, and the episodes."""
     keys = jax.random.split(key, num)
     states, *seen = _simulate(_functions(system), policy, steps, keys)
     return states, Episodes(*seen)
 
 
 def episodes(key: Key, system: System, policy: Policy, steps: int, num: int) -> Episodes:
-    """``num`` parallel episodes."""
     return simulate(key, system, policy, steps, num)[1]

@@ -89,42 +89,44 @@ def choose_transform(name: str, transform: Any, values: np.ndarray) -> Transform
     if isinstance(transform, Transform):
         return transform
     kind = Transform(transform).kind
-    values = _logarithms(name, kind, values)
+    values = _take_logarithm(name, kind, values)
     if not kind.endswith("logit"):
         return Transform(kind)
     low, high = float(values.min()), float(values.max())
     if not low < high:
-        raise LogError(f"{name!r} cannot be scaled to its range: it is {low:g} in every row")
+        raise LogError(
+            f"{name!r} is {low:g} in every row and so has no range for {kind!r}; use another "
+            "transform, or leave the column out"
+        )
     margin = MARGIN * (high - low)
     return Transform(kind, low - margin, high + margin)
 
 
 def check_seen(name: str, transform: Transform, values: np.ndarray) -> None:
     """Raise for values without a logarithm; warn about values beyond the bounds."""
-    seen = _logarithms(name, transform.kind, values)
+    seen = _take_logarithm(name, transform.kind, values)
     beyond = values[(seen < transform.low) | (seen > transform.high)]
     if len(beyond) and transform.kind.endswith("logit"):
-        after = " after the logarithm" if transform.kind.startswith("log1p") else ""
+        after = ", with bounds after the logarithm" * transform.kind.startswith("log1p")
         ends = np.array([transform.low, transform.high])
         low, high = np.expm1(ends) if after else ends
-        warnings.warn(
+        message = (
             f"{name!r} leaves the range of its transform, {low:g} to {high:g}, in {len(beyond):,} "
-            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are clipped "
-            "to its end; do not score predictions of those, or embed with a wider "
-            f"range: transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}{after}",
-            LogWarning,
-            stacklevel=4,
+            f"of {len(values):,} values ({beyond.min():g} to {beyond.max():g}), which are clipped; "
+            f"exclude them when scoring predictions, or widen the range{after}: "
+            f"transforms={{{name!r}: Transform({transform.kind!r}, low, high)}}"
         )
+        warnings.warn(message, LogWarning, stacklevel=4)
 
 
-def _logarithms(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
+def _take_logarithm(name: str, kind: Kind, values: np.ndarray) -> np.ndarray:
     """The values after the logarithm, if the transform has one."""
     if not kind.startswith("log1p"):
         return values
     if values.min() <= -1.0:
         raise LogError(
-            f"{name!r} cannot be seen as log(1 + value): its smallest value is {values.min():g}, "
-            "and it must be above -1"
+            f"{name!r} must be above -1 for its transform log(1 + value), but its smallest value "
+            f"is {values.min():g}; correct those rows, or use another transform"
         )
     return np.log1p(values)
 
@@ -140,9 +142,8 @@ def user_errors(
         raise
     except KeyError as error:
         hint = nearest(str(error.args[0]), known)
-        raise LogError(
-            f"{place_of(function, error)}{call} asks for {error}, but {has}{hint}"
-        ) from error
+        where = place_of(function, error)
+        raise LogError(f"{where}{call} asks for {error}, but {has}{hint}") from error
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         must = f"must {rule}; it " if isinstance(error, jax.errors.JAXTypeError) else ""
@@ -183,12 +184,9 @@ class Past:
         """The layout for these numbers of lags of each observation and action (including the action
         about to be applied); the lags of some observations end one step ahead."""
         kept = [*lags, *(max(own - 1, 0) for own in action_lags)]
-        groups = {
-            size: [column for column, own in enumerate(kept) if own == size]
-            for size in sorted({own for own in kept if own})
-        }
-        places, start = [list[int]() for _ in kept], 0
-        for size, columns in groups.items():
+        groups, places, start = dict[int, list[int]](), [list[int]() for _ in kept], 0
+        for size in sorted({own for own in kept if own}):
+            columns = groups[size] = [column for column, own in enumerate(kept) if own == size]
             stop = start + size * len(columns)
             for place, column in enumerate(columns, start):
                 places[column] = list(range(place, stop, len(columns)))

@@ -30,7 +30,7 @@ NUMBERS = jax.Array, np.ndarray, np.generic, float, int
 NEAR = 1e-3
 FINITE = (
     "the search needs finite gradients: keep the arguments of roots, logarithms and divisions away "
-    "from 0, as in jnp.sqrt(jnp.maximum(x, 1e-6)) (jnp.where around the result does not help)"
+    "from 0, as in jnp.sqrt(jnp.maximum(x, 1e-6)); jnp.where around the result does not help"
 )
 # A risk below this fraction of the costs' spread is rounding; its root's gradient would explode.
 SMALLEST = 1e-4
@@ -63,8 +63,7 @@ class Cost:
     def find_lost(
         self, observations: Float[Array, "N D"], actions: Float[Array, "N A"]
     ) -> tuple[np.ndarray, str]:
-        """Rows where the cost or, if it is finite everywhere, its gradient is not finite, and which
-        of the two it is, as the beginning of a sentence."""
+        """Rows where the cost or else its gradient is not finite, and the start of a message."""
 
         def value(observation: Array, action: Array) -> Array:
             return jnp.asarray(self(observation, action), observation.dtype)
@@ -102,9 +101,9 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
 
     def check(*row: Array) -> Any:
         value = cost(*row)
-        got = "None; end it with return" if value is None else f"a {type(value).__name__}"
-        got = f"the shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else got
-        if got != "the shape ()":
+        got = "None; it needs a return" if value is None else f"a {type(value).__name__}"
+        got = f"shape {jnp.shape(value)}" if isinstance(value, NUMBERS) else got
+        if got != "shape ()":
             where = f"{place_of(function)}cost(row)"
             raise LogError(f"{where} must return one number per row, got {got}")
         return value
@@ -122,22 +121,19 @@ def cost_of(function: CostFunction, log: Log) -> Cost:
     return cost
 
 
-def check_slope(cost: Cost, log: Log) -> None:
+def check_gradient(cost: Cost, log: Log) -> None:
     """Refuse a cost whose gradient is not finite near logged rows: every update would fail. It may
     be singular exactly at a logged row (such as the root of a square that is 0 there)."""
     observations, actions = _rows(log)
     ranges = (observations.min(axis=0), observations.max(axis=0)), (log.action_low, log.action_high)
-    rng, rows = np.random.default_rng(0), (observations, actions)
-    near = [
-        own + NEAR * (rng.uniform(*ends, own.shape) - own)
-        for own, ends in zip(rows, ranges, strict=True)
-    ]
+    rng, rows = np.random.default_rng(0), zip((observations, actions), ranges, strict=True)
+    near = [own + NEAR * (rng.uniform(*ends, own.shape) - own) for own, ends in rows]
     with jax.enable_x64(True):
         bad, what = cost.find_lost(*near)
     if len(bad):
         where = cost.describe(*(part[bad[0]] for part in near))
         number = f"{len(bad):,} of {len(actions):,}"
-        raise LogError(f"{what} near {number} logged steps, as where {where}; {FINITE}")
+        raise LogError(f"{what} near {number} logged steps, for example where {where}; {FINITE}")
 
 
 def keep_within(
@@ -145,10 +141,10 @@ def keep_within(
 ) -> CostFunction:
     """The cost with a penalty for observations beyond their limits, ``{name: (low, high)}``. The
     penalty grows with the distance, so its gradient leads back; either end may be infinite."""
-    check_known("limit of", limits, log.observations)
+    check_known("name in limits", limits, log.observations)
     for name, (low, high) in limits.items():
         if not low < high:
-            raise LogError(f"limits of {name!r} need low < high, got {low:g} and {high:g}")
+            raise LogError(f"the limits of {name!r} need low < high, got {low:g} and {high:g}")
     spread = float(np.concatenate(cost_of(function, log).of(log)).std()) or 1.0
     units = {name: float(log.column(name).std()) or 1.0 for name in limits}
 
@@ -185,11 +181,8 @@ class Risks(NamedTuple):
 
 
 def risks(costs: Float[Array, "T M N"]) -> Risks:
-    """Unbiased estimates of both risks.
-
-    The mean of N roll-outs has variance ``A/N`` even if all weights are equal. This is subtracted
-    from the variance between weight draws, so E is unbiased and can be negative.
-    """
+    """Unbiased estimates of both risks. The mean of N roll-outs has variance ``A/N`` even if all
+    weights are equal; that is subtracted, so E is unbiased and can be negative."""
     num = costs.shape[2]
     aleatoric = jnp.mean(jnp.var(costs, axis=2, ddof=1), axis=1)
     between = jnp.var(jnp.mean(costs, axis=2), axis=1, ddof=1)

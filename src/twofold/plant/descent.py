@@ -20,7 +20,7 @@ from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rat
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import criterion, distances
-from twofold.plant.log import Start, Window
+from twofold.plant.log import Starts
 from twofold.plant.rollout import (
     Noise,
     Scales,
@@ -31,6 +31,8 @@ from twofold.plant.rollout import (
     rollout,
     values_and_gradients,
 )
+
+Index = Int[Array, ""]
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,6 @@ class Config:
     distance: bool = False
 
     def __post_init__(self):
-        if self.horizon < 1:
-            raise ValueError(f"horizon must be at least 1, got {self.horizon}")
         if not self.distance:
             check_draws(self.weight_draws, self.noise_draws)
 
@@ -63,15 +63,13 @@ class RiskWeights(NamedTuple):
 
 
 class Plant(NamedTuple):
-    """Shared by all policies: the model, starts of roll-outs, and the random key.
-
-    ``centroids`` are used by the nearest-neighbour baseline, and empty otherwise.
-    """
+    """Shared by all policies: the model, starts of roll-outs, and the random key; ``centroids`` are
+    those of the nearest-neighbour baseline, and empty otherwise."""
 
     key: Key
     posterior: Posterior
     scales: Scales
-    starts: Window | Start
+    starts: Starts
     schedule: Schedule
     centroids: Float[Array, "C F"]
 
@@ -100,8 +98,7 @@ def objective(
     of_starts = jax.vmap(criterion, in_axes=(2, None, None, None))
     of_policies = jax.vmap(of_starts, in_axes=(2, 0, 0, None))
     weights = risk_weights.epistemic, risk_weights.aleatoric
-    found = of_policies(apart, *weights, plant.scales.cost)
-    return jnp.mean(found, axis=1) / steps
+    return jnp.mean(of_policies(apart, *weights, plant.scales.cost), axis=1) / steps
 
 
 def init(config: Config, key: Key, problem: RiskWeights) -> State:
@@ -112,12 +109,7 @@ def init(config: Config, key: Key, problem: RiskWeights) -> State:
 
 
 def step(
-    config: Config,
-    keys: Keys,
-    state: State,
-    problem: RiskWeights,
-    plant: Plant,
-    epoch: Int[Array, ""],
+    config: Config, keys: Keys, state: State, problem: RiskWeights, plant: Plant, epoch: Index
 ) -> tuple[State, Info]:
     """One epoch of updates of all policies."""
 
@@ -133,14 +125,12 @@ def step(
 
 
 def update(
-    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Int[Array, ""]
+    config: Config, state: State, problem: RiskWeights, plant: Plant, number: Index
 ) -> tuple[State, Info]:
     """One update; for a policy with a non-finite gradient it is skipped and counted."""
-    windows, draws, noise = draw(config, plant, number)
-    of_trace = partial(objective, config, problem, plant)
-    values, gradients = values_and_gradients(
-        of_trace, config.task, plant.scales, state.weights, draws, noise, windows
-    )
+    of_trace, draws = partial(objective, config, problem, plant), draw(config, plant, number)
+    given = config.task, plant.scales, state.weights
+    values, gradients = values_and_gradients(of_trace, *given, *draws)
     fine = jnp.isfinite(values) & jnp.all(jnp.isfinite(gradients), axis=1)
     gradients = gradients / plant.scales.cost
     rate = learning_rate(plant.schedule, number / (plant.schedule.epochs * config.updates))
@@ -149,17 +139,15 @@ def update(
     return after, Info(jnp.where(fine, values, 0.0), 1 - fine.astype(int))
 
 
-def draw(
-    config: Config, plant: Plant, number: Int[Array, ""]
-) -> tuple[Window | Start, Draws, Noise]:
+def draw(config: Config, plant: Plant, number: Index) -> tuple[Draws, Noise, Starts]:
     """All random draws of an update, from its number alone; shared by all policies."""
     start_key, draw_key, noise_key = jax.random.split(jax.random.fold_in(plant.key, number), 3)
     rows = jax.random.randint(start_key, (config.starts,), 0, plant.starts.observations.shape[0])
     sizes = config.horizon, config.weight_draws, config.starts * config.noise_draws
     return (
-        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
         plant.posterior.sample(draw_key, config.weight_draws),
         draw_noise(noise_key, config.task.model, *sizes),
+        particles(jax.tree.map(lambda leaf: leaf[rows], plant.starts), config.noise_draws),
     )
 
 
@@ -171,18 +159,15 @@ def compare(
     weights: Float[Array, "Q P"],
     numbers: Int[Array, "updates"],
 ) -> Float[Array, "S Q"]:
-    """J of all policies under the risk weights of each of S problems, on the draws of some
-    updates."""
+    """J of all policies under the risk weights of S problems, on the draws of some updates."""
 
-    def on_draws(number: Int[Array, ""]) -> Float[Array, "S Q"]:
-        windows, draws, noise = draw(config, plant, number)
-        trace = rollout(config.task, plant.scales, weights, draws, noise, windows)
+    def on_draws(number: Index) -> Float[Array, "S Q"]:
+        trace = rollout(config.task, plant.scales, weights, *draw(config, plant, number))
 
         def by_weights(epistemic: Array, aleatoric: Array) -> Float[Array, "Q"]:
             alike = jnp.ones(weights.shape[0])
-            return objective(
-                config, RiskWeights(epistemic * alike, aleatoric * alike), plant, trace
-            )
+            own = RiskWeights(epistemic * alike, aleatoric * alike)
+            return objective(config, own, plant, trace)
 
         return jax.vmap(by_weights)(problem.epistemic, problem.aleatoric)
 
@@ -195,7 +180,7 @@ def build(config: Config) -> Algorithm:
 
 
 def check_draws(weight_draws: int, noise_draws: int) -> None:
-    """A variance, and so a risk, needs two draws."""
+    """Refuse fewer than two draws."""
     for name, value in (("weight_draws", weight_draws), ("noise_draws", noise_draws)):
         if value < 2:
-            raise ValueError(f"{name} must be at least 2, got {value}; a variance needs two")
+            raise ValueError(f"{name} must be at least 2 to estimate a variance, got {value}")

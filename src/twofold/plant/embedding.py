@@ -37,6 +37,10 @@ from twofold.plant.columns import (
 from twofold.plant.log import Log, LogError, LogWarning, Start, Steps, Window, check_known, steps
 
 Known = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
+Names = tuple[str, ...]
+Row = Float[Array, "D"]
+Action = Float[Array, "A"]
+Output = Float[Array, "O"]
 Coming = Float[Array, "E"] | None  # values of exogenous columns after the step
 ROWS = 4096  # rows per call, so that programs compile for one size
 # Warn if ``known`` is off by more than this fraction of the column's range.
@@ -48,8 +52,8 @@ class Seen(NamedTuple):
     newest observation, transformed and in the log's units."""
 
     past: Float[Array, "F"]
-    latest: Float[Array, "D"]
-    newest: Float[Array, "D"]
+    latest: Row
+    newest: Row
 
 
 @dataclass(frozen=True)
@@ -102,12 +106,10 @@ class Embedding:
     @property
     def input_names(self) -> tuple[str, ...]:
         """A name for each column of the model's input: ``level[t-1]``, ``level[t]``, …"""
-        columns = zip(
-            (*self.observations, *self.actions), (*self.lags, *self.action_lags), strict=True
-        )
+        names, counts = (*self.observations, *self.actions), (*self.lags, *self.action_lags)
         return tuple(
             f"{name}[t{step:+d}]" if step else f"{name}[t]"
-            for name, lags in columns
+            for name, lags in zip(names, counts, strict=True)
             for step in (np.arange(1 - lags, 1) + (name in self.ahead)).tolist()
         )
 
@@ -138,24 +140,18 @@ class Embedding:
         """The inputs of a policy: observations up to now, and past actions."""
         return self.see(window).past[self.layout.features]
 
-    def input(
-        self, window: Window, action: Float[Array, "A"], coming: Coming = None
-    ) -> Float[Array, "I"]:
+    def input(self, window: Window, action: Action, coming: Coming = None) -> Float[Array, "I"]:
         """The model's input: the window, the action, and the values known after the step."""
         past, _, newest = self.see(window)
         return jnp.concatenate([past, self.new_of(newest, action, coming)])[self.layout.inputs]
 
-    def new_of(
-        self, newest: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
-    ) -> Float[Array, "new"]:
+    def new_of(self, newest: Row, action: Action, coming: Coming = None) -> Float[Array, "new"]:
         """The model's input beyond the past: columns known after the step, and the action."""
         known, names = self.known_values(newest, action, coming), self.observations
         ahead = [self.transforms[i].forward(known[names[i]]) for i in self.layout.ahead]
         return jnp.asarray([*ahead, *(action[i] for i in self.layout.applied)], newest.dtype)
 
-    def output(
-        self, window: Window, action: Float[Array, "A"], next_observation: Float[Array, "D"]
-    ) -> Float[Array, "O"]:
+    def output(self, window: Window, action: Action, next_observation: Row) -> Output:
         """The model output that leads to the next observation: the inverse of ``advance``."""
         _, latest, newest = self.see(window)
         known = self.known_values(newest, action)
@@ -165,11 +161,7 @@ class Embedding:
         return jnp.stack([own - base for own, base in zip(following, bases, strict=True)])
 
     def advance(
-        self,
-        window: Window,
-        action: Float[Array, "A"],
-        output: Float[Array, "O"],
-        coming: Coming = None,
+        self, window: Window, action: Action, output: Output, coming: Coming = None
     ) -> Window:
         """The window one step later, its newest observation computed from the model's output."""
         _, latest, newest = self.see(window)
@@ -178,13 +170,8 @@ class Embedding:
         return Window(*(jnp.concatenate([part, own[None]])[1:] for part, own in rows))
 
     def follow(
-        self,
-        latest: Float[Array, "D"],
-        newest: Float[Array, "D"],
-        action: Float[Array, "A"],
-        output: Float[Array, "O"],
-        coming: Coming = None,
-    ) -> tuple[Float[Array, "D"], Float[Array, "D"]]:
+        self, latest: Row, newest: Row, action: Action, output: Output, coming: Coming = None
+    ) -> tuple[Row, Row]:
         """The next observation, transformed and in the log's units."""
         known = self.known_values(newest, action, coming)
         outputs = dict(zip(self.targets, output, strict=True))
@@ -214,9 +201,7 @@ class Embedding:
             return transform.clamp(seen)
         return saturate(seen, *self.ranges[index])
 
-    def known_values(
-        self, now: Float[Array, "D"], action: Float[Array, "A"], coming: Coming = None
-    ) -> dict[str, Any]:
+    def known_values(self, now: Row, action: Action, coming: Coming = None) -> dict[str, Any]:
         """The known values of the next observation, by column."""
         given = {} if coming is None else dict(zip(self.exogenous, coming, strict=True))
         if self.known is None:
@@ -251,9 +236,9 @@ class Embedding:
         longest = max(map(len, log.episodes)) - self.history + 1
         if self.exogenous and longest < horizon:
             raise LogError(
-                f"{self.exogenous[0]!r} is exogenous and replayed from the log, whose longest "
-                f"{which}episode has {max(longest, 0)} steps after a history of {self.history}, "
-                f"and not {horizon}: use a horizon of at most {max(longest, 1)}"
+                f"{self.exogenous[0]!r} is exogenous and is replayed from the log for {horizon} "
+                f"steps, but the longest {which}episode has {max(longest, 0)} after a history of "
+                f"{self.history}; use a horizon of at most {max(longest, 1)}"
             )
 
     def design(self, log: Log) -> tuple[np.ndarray, np.ndarray]:
@@ -329,22 +314,22 @@ def embed(
     """
     names = log.observations
     known_names = _known_names(log, known)
-    outside = _names("exogenous", exogenous, names)
-    held = _names("held", held, names)
-    chosen = _targets(names, targets, held, outside, known_names)
+    outside = _to_names("exogenous", exogenous, names)
+    held = _to_names("held", held, names)
+    chosen = _choose_targets(names, targets, held, outside, known_names)
     _check_count("history", history, 1)
     kinds = transforms or {}
-    check_known("transform of", kinds, names)
+    check_known("name in transforms", kinds, names)
     columns = [log.column(name) for name in names]
     wanted = [kinds.get(name, "identity") for name in names]
     seen = tuple(map(choose_transform, names, wanted, columns))
     embedding = Embedding(
         observations=names,
         actions=log.actions,
-        lags=_lags("window", names, window, history),
-        action_lags=_lags("action_history", log.actions, action_history, history, "actions"),
+        lags=_count_lags("window", names, window, history),
+        action_lags=_count_lags("action_history", log.actions, action_history, history, "actions"),
         targets=chosen,
-        deltas=_names("deltas", chosen if deltas is True else deltas or (), names),
+        deltas=_to_names("deltas", chosen if deltas is True else deltas or (), names),
         transforms=seen,
         known=known,
         computed=tuple(name for name in known_names if name not in chosen),
@@ -353,17 +338,15 @@ def embed(
         exogenous=outside,
     )
     if not embedding.input_names:
-        raise LogError("the model has no inputs: give it a window or an action_history")
+        raise LogError("the model has no inputs; give it a window or an action_history above 0")
     if not len(embedding.layout.features):
-        raise LogError("a policy has no inputs: give at least one observation a window")
+        raise LogError("a policy has no inputs; give at least one observation a window above 0")
     if embedding.computed:
         _check_computed(log, embedding)
     return embedding
 
 
-def _names(
-    what: str, names: Any, known: Sequence[str], kind: str = "observations"
-) -> tuple[str, ...]:
+def _to_names(what: str, names: Any, known: Sequence[str], kind: str = "observations") -> Names:
     names = (names,) if isinstance(names, str) else tuple(names)
     check_known(what, names, known, kind)
     return names
@@ -374,7 +357,7 @@ def _check_count(name: str, value: Any, least: int) -> None:
         raise LogError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
-def _lags(
+def _count_lags(
     what: str, names: Sequence[str], given: Any, history: int, kind: str = "observations"
 ) -> tuple[int, ...]:
     """Number of lags for each name; ``given`` is a number, a list of names, or a mapping."""
@@ -383,86 +366,74 @@ def _lags(
     if isinstance(given, int | np.integer):
         given = dict.fromkeys(names, given)
     elif not isinstance(given, Mapping):
-        given = dict.fromkeys(_names(what, given, names, kind), history)
+        given = dict.fromkeys(_to_names(what, given, names, kind), history)
     check_known(what, given, names, kind)
     for name, lags in given.items():
         _check_count(f"{what}[{name!r}]", lags, 0)
     return tuple(int(given.get(name, 0)) for name in names)
 
 
-def _targets(
-    names: Sequence[str],
-    targets: Any,
-    held: tuple[str, ...],
-    exogenous: tuple[str, ...],
-    known: tuple[str, ...],
-) -> tuple[str, ...]:
+def _choose_targets(
+    names: Sequence[str], targets: Any, held: Names, exogenous: Names, known: Names
+) -> Names:
     """Targets as given, or all observations not handled otherwise."""
     if targets is None:
         targets = [name for name in names if name not in {*held, *exogenous, *known}]
-    targets = _names("target", targets, names)
-    for word, own, others in (
-        ("held", held, {*targets, *known}),
-        ("exogenous", exogenous, {*targets, *known, *held}),
-    ):
-        both = [name for name in own if name in others]
-        if both:
-            held_too = "" if word == "held" else ", held"
+    targets = _to_names("target", targets, names)
+    for name in held:
+        if name in {*targets, *known}:
+            raise LogError(f"{name!r} is held and cannot be predicted or known as well")
+    for name in exogenous:
+        if name in {*targets, *known, *held}:
+            raise LogError(f"{name!r} is exogenous and cannot be predicted, held or known as well")
+    for name in names:
+        if name not in {*targets, *held, *exogenous, *known}:
             raise LogError(
-                f"{both[0]!r} is {word} and cannot be predicted{held_too} or known as well"
+                f"{name!r} is neither a target, nor known, held or exogenous, so that its next "
+                f"value in a roll-out is undefined; predict it, keep its last value with "
+                f"held=[{name!r}], or replay the logged values with exogenous=[{name!r}]"
             )
-    left = [name for name in names if name not in {*targets, *held, *exogenous, *known}]
-    if left:
-        raise LogError(
-            f"{left[0]!r} is neither a target, nor known, nor held, nor exogenous: its next value "
-            f"in a roll-out is undefined; predict it, keep its last value with held=[{left[0]!r}], "
-            f"or replay the logged values with exogenous=[{left[0]!r}]"
-        )
     if not targets:
         raise LogError(
-            "there is nothing to predict: all observations are held, exogenous or known; leave out "
-            "of those the ones that an action influences"
+            "there is nothing to predict: all observations are held, exogenous or known; remove "
+            "from those the ones that an action influences"
         )
     return targets
 
 
-def _known_names(log: Log, known: Known | None) -> tuple[str, ...]:
+def _known_names(log: Log, known: Known | None) -> Names:
     """The columns that ``known`` returns, tested under ``jit``."""
     if known is None:
         return ()
     now = dict(zip(log.observations, jnp.asarray(log.episodes[0].observations[0]), strict=True))
     action = dict(zip(log.actions, jnp.asarray(log.episodes[0].actions[0]), strict=True))
-    rule = "give a mapping from names to values and be written with jax.numpy, without if or "
+    call, result = "known(observation, action)", "return a mapping from names to values"
+    rule = f"{result} and be written with jax.numpy, without if or float() of values"
     has = f"observations are {', '.join(now)} and actions {', '.join(action) or 'none'}"
-    with user_errors(known, "known(observation, action)", f"{rule}float() of values", has):
+    with user_errors(known, call, rule, has):
         found = jax.jit(known)(now, action)
     if not isinstance(found, Mapping):
-        raise LogError(
-            f"{place_of(known)}known(observation, action) must give a mapping from names to "
-            f"values, got {type(found).__name__}"
-        )
-    check_known("known gives", found, log.observations)
+        raise LogError(f"{place_of(known)}{call} must {result}, got {type(found).__name__}")
+    check_known("name returned by known", found, log.observations)
     for name, value in found.items():
         if jnp.shape(value) != ():
-            raise LogError(f"known: {name!r} must be one number, got the shape {jnp.shape(value)}")
+            raise LogError(f"{call}: {name!r} must be one number, got shape {jnp.shape(value)}")
     return tuple(name for name in log.observations if name in found)
 
 
 def _check_computed(log: Log, embedding: Embedding) -> None:
     """Warn if ``known`` disagrees with the log."""
     found = steps(log, 1)
+    given = found.windows.observations[:, -1], found.actions
     with jax.enable_x64(True):
-        found_known = jax.jit(jax.vmap(embedding.known_values))(
-            found.windows.observations[:, -1], found.actions
-        )
+        found_known = jax.jit(jax.vmap(embedding.known_values))(*given)
     for name in embedding.computed:
         true = found.next_observations[:, log.observations.index(name)]
         off = np.abs(np.asarray(found_known[name]) - true)
         if not off.max() <= ROUNDING * (np.ptp(true) or 1.0):
-            warnings.warn(
-                f"known gives {name!r} up to {off.max():.3g} from the log ({off.mean():.3g} on "
-                f"average, where its range is {np.ptp(true):.3g}); correct it, or add {name!r} to "
-                "the targets so that the difference is learnt",
-                LogWarning,
-                stacklevel=3,
+            message = (
+                f"known gives {name!r} with an error of up to {off.max():.3g} ({off.mean():.3g} on "
+                f"average; its logged range is {np.ptp(true):.3g}); correct known, or add {name!r} "
+                "to the targets so that the model learns the difference"
             )
+            warnings.warn(message, LogWarning, stacklevel=3)

@@ -22,25 +22,20 @@ from twofold.core.arrays import Array, Float, Key
 from twofold.core.content import check_kinds
 from twofold.model.spec import Draws
 from twofold.plant.cost import risks
-from twofold.plant.log import Log, Start, Window
+from twofold.plant.log import Log, Start, Starts, Window
 from twofold.plant.policy import DTYPE, LearnedPolicy
 from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel, Noise, Scales, Task, draw_noise, particles, rollout
 
 ROLLOUTS_AT_ONCE = 20_000
-# Roll-outs per weight draw and held-out window.
-NOISE_DRAWS = 8
-# Held-out windows from which a policy is rolled out to find visited states, and number of weight
-# draws.
+NOISE_DRAWS = 8  # roll-outs per weight draw and held-out window
+# Held-out windows and weight draws of the roll-outs that find visited states.
 STARTS, WEIGHT_DRAWS = 25, 20
-# Multiple of the epistemic risk in the risk-adjusted cost.
-CAUTION = 2.0
-# Significant digits stored: enough for figures, in a third of the file size.
-DIGITS = 5
-# Sample size of logged states; the neighbour search takes about a second.
-MOST_ROWS = 4_000
-# Sample size of visited states for the epistemic part: 200 per decile.
-MOST_STATES = 2_000
+CAUTION = 2.0  # multiple of the epistemic risk in the risk-adjusted cost
+DIGITS = 5  # significant digits stored: enough for figures, in a third of the file size
+# Sample sizes of logged states (the neighbour search takes about a second) and of visited states
+# for the epistemic part (200 per decile).
+MOST_ROWS, MOST_STATES = 4_000, 2_000
 FAR = 0.99
 GROUPS = 10
 RISKIEST, EPISTEMIC = 10, "epistemic part"
@@ -87,15 +82,14 @@ def _root(variance: np.ndarray) -> np.ndarray:
 def forecast(
     model: DynamicsModel,
     policy: LearnedPolicy,
-    starts: Window | Start,
+    starts: Starts,
     horizon: int,
     *,
     weight_draws: int = 50,
     noise_draws: int = 25,
     random_state: int = 0,
 ) -> Forecast:
-    """Roll a policy out from windows ``[B, H, D]``, with the same random numbers for every
-    policy."""
+    """Roll a policy out from windows ``[B, H, D]``; every policy gets the same random numbers."""
     task, scales, weights = model.under(policy)
     weight_draws = model.draws_of(weight_draws)
     draw_key, noise_key = jax.random.split(jax.random.key(random_state))
@@ -113,9 +107,7 @@ def forecast(
     parts = []
     for first in range(0, num, at_once):
         rows = np.minimum(np.arange(first, first + at_once), num - 1)
-        own = jax.tree.map(
-            lambda leaf, rows=rows: jnp.asarray(np.asarray(leaf)[rows], DTYPE), starts
-        )
+        own = jax.tree.map(lambda x, rows=rows: jnp.asarray(np.asarray(x)[rows], DTYPE), starts)
         key = jax.random.fold_in(noise_key, first)
         given = sharding.copied(mesh, (key, scales, weights, draws, own, rows))
         found = sharding.on_host(_forecast(task, horizon, noise_draws, mesh, *given))
@@ -136,7 +128,7 @@ def _forecast(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window | Start,
+    starts: Starts,
     rows: Array,
 ) -> tuple[Array, ...]:
     """All starts, sharded over the devices; the noise does not depend on their number."""
@@ -148,7 +140,7 @@ def _forecast(
         lambda leaf: jnp.pad(leaf, ((0, more), *[(0, 0)] * (leaf.ndim - 1)), "edge"), (starts, rows)
     )
     beside = (0, 0), (0, 0), (0, more * noise_draws), (0, 0)
-    noise = jax.tree.map(lambda leaf: jnp.pad(leaf, beside), noise)
+    noise = Noise(*(jnp.pad(part, beside) for part in noise))
 
     def share(
         scales: Scales, weights: Array, draws: Draws, noise: Noise, starts: Window, rows: Array
@@ -178,9 +170,7 @@ def measure_reach(
     model: DynamicsModel, policy: LearnedPolicy, held_out: Log, horizon: int, random_state: int = 0
 ) -> dict[str, Any]:
     """Roll a policy out from held-out windows under each weight draw, and measure how far visited
-    states are from the data, relative to held-out states. Returns the corresponding fields of a
-    ``Trial``.
-    """
+    states are from the data, relative to held-out states: fields of a ``Trial``."""
     rng = np.random.default_rng(random_state)
     seen = model.embedding.starts(held_out, horizon)
     windows = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), seen)
@@ -190,22 +180,21 @@ def measure_reach(
     draws = model.posterior.sample(draw_key, WEIGHT_DRAWS)
     begin = jax.tree.map(lambda leaf: leaf[rows], windows)
     found = visit(task, horizon, noise_key, *of_policy, draws, begin)
-    known, usual = (
-        policy.standardizer.transform(rng.permutation(part)[:MOST_ROWS])
-        for part in (model.features, np.asarray(jax.vmap(model.embedding.features)(windows)))
-    )
+    parts = model.features, np.asarray(jax.vmap(model.embedding.features)(windows))
+    samples = (rng.permutation(part)[:MOST_ROWS] for part in parts)
+    known, usual = map(policy.standardizer.transform, samples)
     apart, beyond, middle, far = distances(known, usual, np.asarray(found.features))
     states = with_epistemic_part(model, found, rng)
     epistemic = states[EPISTEMIC]
     names = model.embedding.observations
-    shares = {name: explained(states[name], epistemic) for name in names}
-    columns = dict(sorted(shares.items(), key=lambda item: -item[1]))
+    shares = {name: share_explained(states[name], epistemic) for name in names}
     top = np.argsort(-epistemic)[:RISKIEST]
-    riskiest = {name: values[top] for name, values in states.items()}
-    visited = dict(zip((*names, *model.embedding.actions), quantiles(found), strict=True))
+    bands = zip((*names, *model.embedding.actions), quantiles(found), strict=True)
     return {
-        "apart": apart, "beyond": beyond, "usual": middle, "far": far, "columns": columns,
-        "riskiest": riskiest, "visited": visited,
+        "apart": apart, "beyond": beyond, "usual": middle, "far": far,
+        "columns": dict(sorted(shares.items(), key=lambda item: -item[1])),
+        "riskiest": {name: values[top] for name, values in states.items()},
+        "visited": {name: _round(band) for name, band in bands},
     }  # fmt: skip
 
 
@@ -217,10 +206,10 @@ def visit(
     scales: Scales,
     weights: Float[Array, "P"],
     draws: Draws,
-    starts: Window | Start,
+    starts: Starts,
 ) -> Visited:
-    """Roll out once from each start under each weight draw, one step beyond the horizon, to get the
-    policy's action in the last state too."""
+    """Roll out once from each start under each weight draw, one step beyond the horizon: the last
+    state needs an action too."""
     history, count = task.embedding.history, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon + 1, count, starts.observations.shape[0])
     if isinstance(starts, Start):  # of the extra step, only the state before it
@@ -231,10 +220,8 @@ def visit(
     coming = seen[:, history:, task.embedding.exogenous_places]
 
     def at(step: Array) -> tuple[Array, Array, Array]:
-        window = Window(
-            jax.lax.dynamic_slice_in_dim(seen, step, history, axis=1),
-            jax.lax.dynamic_slice_in_dim(done, step, history - 1, axis=1),
-        )
+        cut = partial(jax.lax.dynamic_slice_in_dim, start_index=step, axis=1)
+        window = Window(cut(seen, slice_size=history), cut(done, slice_size=history - 1))
         action = done[:, step + history - 1]
         inputs = jax.vmap(task.embedding.input)(window, action, coming[:, step])
         return window.observations[:, -1], action, inputs
@@ -256,9 +243,9 @@ def distances(
     usual: Float[np.ndarray, "N F"],
     visited: Float[np.ndarray, "T B F"],
 ) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Distances to the nearest known state: at each step the median over visited states and the
-    share beyond the 99th percentile of held-out ones; and the median and that percentile of
-    held-out states. Non-finite states are infinitely far."""
+    """Distances to the nearest known state (non-finite states are infinitely far): at each step the
+    median over visited states and the share beyond the 99th percentile of held-out ones, and the
+    median and that percentile of held-out states."""
     neighbours = NearestNeighbors(n_neighbors=1).fit(known)
     ordinary = neighbours.kneighbors(usual)[0][:, 0]
     apart = np.full(visited.shape[:2], np.inf)
@@ -274,18 +261,16 @@ def with_epistemic_part(
     model: DynamicsModel, visited: Visited, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """A sample of visited states by column, their steps, and the epistemic part there: the variance
-    of ``E[y | x, W]`` between weight draws, in squared deviations of each output, summed over
-    outputs."""
+    of ``E[y | x, W]`` between weight draws, in squared deviations, summed over outputs."""
     fine = np.isfinite(visited.inputs).all(axis=2) & np.isfinite(visited.observations).all(axis=2)
     steps, rollouts = np.nonzero(fine)
     if len(steps) == 0:
-        raise ValueError("no state that the policy comes to is finite; assess the model")
+        raise ValueError("no state visited by the policy is finite; assess the model")
     rows = rng.permutation(len(steps))[:MOST_STATES]
     steps, places = steps[rows] + 1, (steps[rows], rollouts[rows])
     _, observations, actions, inputs = (np.asarray(part, float)[places] for part in visited)
-    split = model.regressor.decompose(inputs, by="variance")
-    scale = model.regressor.y_standardizer_.scale
-    epistemic = (split.epistemic.reshape(len(inputs), -1) / np.square(scale)).sum(axis=1)
+    split = model.regressor.decompose(inputs, by="variance").epistemic.reshape(len(inputs), -1)
+    epistemic = (split / np.square(model.regressor.y_standardizer_.scale)).sum(axis=1)
     names = *model.embedding.observations, *model.embedding.actions
     columns = dict(zip(names, (*observations.T, *actions.T), strict=True))
     return {"after steps": steps, **columns, EPISTEMIC: epistemic}
@@ -293,8 +278,7 @@ def with_epistemic_part(
 
 def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
     """Quantiles of observations and actions at each step, over roll-outs that are finite there."""
-    both = [np.asarray(part, float) for part in (visited.observations, visited.actions)]
-    values = np.concatenate(both, axis=2)
+    values = np.concatenate([visited.observations, visited.actions], axis=2).astype(float)
     values[~np.isfinite(values)] = np.nan
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "All-NaN slice")
@@ -302,9 +286,8 @@ def quantiles(visited: Visited) -> Float[np.ndarray, "columns T Q"]:
     return np.moveaxis(found, (0, 1, 2), (2, 1, 0))
 
 
-def explained(values: np.ndarray, epistemic: np.ndarray) -> float:
-    """η², the share of the variance of the epistemic part explained by a column's deciles (fewer
-    groups if deciles coincide)."""
+def share_explained(values: np.ndarray, epistemic: np.ndarray) -> float:
+    """η², the share of the epistemic part's variance that the deciles of a column explain."""
     deciles = np.quantile(values, np.linspace(0.0, 1.0, GROUPS + 1))
     group = np.searchsorted(deciles[1:-1], values, side="right")
     counts = np.bincount(group, minlength=GROUPS)
@@ -352,9 +335,9 @@ class Trial:
     def __post_init__(self):
         check_kinds(self, "trial")
         stepwise = self.expected, self.epistemic, self.aleatoric, self.apart, self.beyond
-        steps = set(map(len, stepwise))
-        if len(steps) != 1 or 0 in steps:
-            raise ValueError("the parts of a trial have different numbers of steps, or none")
+        steps = list(map(len, stepwise))
+        if len(set(steps)) != 1 or 0 in steps:
+            raise ValueError(f"the parts of a trial need equally many steps, got {steps}")
 
     @property
     def risk_weights(self) -> tuple[float, float]:
@@ -401,16 +384,18 @@ def evaluate_policy(
     second: DynamicsModel | None = None,
 ) -> Trial:
     """Forecast a policy from the starts of the held-out passages that evaluate the model, and
-    measure how far it leaves the data. ``second`` is another model that says what it saves."""
+    measure how far it leaves the data. ``second`` is another model to forecast its saving with."""
     rng = np.random.default_rng(random_state)
     passages, logged = choose_passages(model, held_out, horizon, PASSAGES, rng)
-    costs, saving = forecast_saving(model, policy, passages, logged.mean(), horizon, random_state)
+    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
+    costs = forecast(model, policy, passages.start, horizon, **draws)
+    saving = measure_saving(model, passages, logged.mean(), costs, random_state)
     opinion = np.array(np.nan)
     if second is not None:
-        _, opinion = forecast_saving(second, policy, passages, None, horizon, random_state)
+        of_second = forecast(second, policy, passages.start, horizon, **draws)
+        opinion = measure_saving(second, passages, None, of_second, random_state)
     reach = measure_reach(model, policy, held_out, horizon, random_state)
-    visited = {name: _round(bands) for name, bands in reach["visited"].items()}
-    ends = 0.0, *QUANTILES, 1.0
+    columns, ends = {name: model.log.column(name) for name in reach["visited"]}, (0, *QUANTILES, 1)
     return Trial(
         *policy.risk_weights,
         # Means over starts; for risks, means of standard deviations, as in the criterion.
@@ -418,43 +403,25 @@ def evaluate_policy(
         epistemic=_root(costs.epistemic).mean(axis=0),
         aleatoric=_root(costs.aleatoric).mean(axis=0),
         rollouts=_round(costs.sampled),
-        logged={name: _round(np.nanquantile(model.log.column(name), ends)) for name in visited},
+        logged={name: _round(np.nanquantile(own, ends)) for name, own in columns.items()},
         saving=float(saving.mean()),
         saving_risk=float(saving.std(ddof=1)),
         second_saving=float(opinion.mean()),
-        **reach | {"visited": visited},
+        **reach,
     )
 
 
-def forecast_saving(
-    model: DynamicsModel,
-    policy: LearnedPolicy,
-    passages: Passages,
-    logged: float | None,
-    horizon: int,
-    random_state: int,
-) -> tuple[Forecast, Float[np.ndarray, "M"]]:
-    """The costs of a policy from the starts of passages, and its saving (``measure_saving``)."""
-    draws = {"noise_draws": NOISE_DRAWS, "random_state": random_state}
-    costs = forecast(model, policy, passages.start, horizon, **draws)
-    return costs, measure_saving(model, passages, logged, costs, random_state)
-
-
 def measure_saving(
-    model: DynamicsModel,
-    passages: Passages,
-    logged: float | None,
-    costs: Forecast,
-    random_state: int,
+    model: DynamicsModel, passages: Passages, logged: float | None, costs: Forecast, seed: int
 ) -> Float[np.ndarray, "M"]:
     """Saving per step of a policy against the logged controller, under each weight draw.
 
     The controller's cost is known, ``logged``. Its replay from the same windows, with the same
-    weight draws, is a control variate: what it errs is subtracted as far as the policy's forecast
-    errs alike (None: the saving is against the replay, as between draws that are all the same
-    nothing can be learnt of that).
+    weight draws, is a control variate: its error is subtracted as far as the error of the policy's
+    forecast is correlated with it. If ``logged`` is None, the saving is against the replay:
+    identical draws tell nothing about that correlation.
     """
-    draw_key, noise_key = jax.random.split(jax.random.key(random_state))
+    draw_key, noise_key = jax.random.split(jax.random.key(seed))
     draws = model.posterior.sample(draw_key, len(costs.by_draw))
     replayed = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages)
     policy = costs.by_draw[:, : replayed.shape[3]].mean(axis=1)

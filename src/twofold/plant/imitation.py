@@ -59,9 +59,8 @@ def imitate(
     actions: Float[np.ndarray, "N A"],
     follows: Bool[np.ndarray, "N"],
 ) -> Float[np.ndarray, "P"]:
-    """Weights of a policy that acts as the logged controller, from raw features; actions that it
-    cannot predict have the middle of their bounds. ``follows`` marks rows whose step follows that
-    of the row before."""
+    """Weights of a policy that imitates the logged controller, from raw features; actions that it
+    cannot predict get the middle of their bounds. ``follows`` marks rows that follow the last."""
     nothing = np.zeros(network.num_weights(shape.sizes), DTYPE)
     later = np.flatnonzero(follows)
     if len(later) < FEWEST_ROWS:
@@ -83,20 +82,17 @@ def imitate(
     return nothing if lost.all() else np.asarray(silence(shape, weights, lost))
 
 
-def act_alike(
+def imitate_actions(
     shape: PolicyNetwork, weights: Float[Array, "P"], features: Float[Array, "N F"]
 ) -> Float[Array, "N A"]:
-    """Actions at standardised features, as fractions of the range around the middle: from -1 to
-    1."""
+    """Actions at standardised features, scaled to lie between -1 and 1."""
     return jnp.tanh(network.apply_rows(policy.layers_of(shape, weights[None]), features[None])[0])
 
 
 def silence(shape: PolicyNetwork, weights: Array, which: np.ndarray) -> Float[Array, "P"]:
     """Weights with which some actions stay in the middle of their bounds."""
-    count, units = len(shape.low), shape.sizes[-2]
-    silent = jnp.concatenate([jnp.repeat(jnp.asarray(which), units), jnp.asarray(which)])
-    last = count * (units + 1)
-    return weights.at[-last:].set(jnp.where(silent, 0.0, weights[-last:]))
+    silent = np.append(np.repeat(which, shape.sizes[-2]), which)  # of the last kernel and bias
+    return weights.at[-len(silent) :].set(jnp.where(silent, 0.0, weights[-len(silent) :]))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -109,8 +105,8 @@ def _train(
 
     def error(fit: tuple[Array, Array], pairs: Pairs) -> Float[Array, "A"]:
         weights, persistence = fit
-        now = pairs.actions - act_alike(shape, weights, pairs.features)
-        before = pairs.actions_before - act_alike(shape, weights, pairs.features_before)
+        now = pairs.actions - imitate_actions(shape, weights, pairs.features)
+        before = pairs.actions_before - imitate_actions(shape, weights, pairs.features_before)
         return jnp.mean(jnp.square(now - persistence * before), axis=0)
 
     def update(number: Int[Array, ""], carry: tuple[Any, Any]) -> tuple[Any, Any]:

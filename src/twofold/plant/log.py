@@ -47,9 +47,8 @@ class Episode:
             object.__setattr__(self, field, np.asarray(value, float))
             if len(value) != length:
                 raise LogError(
-                    f"episode {self.name!r}: {steps} actions go with {length} {field}, got "
-                    f"{len(value)}; an episode has an observation before its first action and "
-                    "after each one"
+                    f"episode {self.name!r} has {steps} actions and needs {length} {field}, got "
+                    f"{len(value)}: an observation before each action and one after the last"
                 )
 
     def __len__(self) -> int:
@@ -76,13 +75,13 @@ class Log:
     def __post_init__(self):
         for field in ("observations", "actions", "episodes"):
             object.__setattr__(self, field, tuple(getattr(self, field)))
-        check_different([*self.observations, *self.actions])
+        check_unique([*self.observations, *self.actions])
         for field in ("action_low", "action_high"):
             object.__setattr__(self, field, np.asarray(getattr(self, field), float).reshape(-1))
         if not len(self.action_low) == len(self.action_high) == len(self.actions):
             raise LogError(
-                f"each of the actions {', '.join(self.actions)} needs two bounds, got "
-                f"{len(self.action_low)} lower and {len(self.action_high)} upper ones"
+                f"each of the actions {', '.join(self.actions)} needs a lower and an upper bound, "
+                f"got {len(self.action_low)} lower and {len(self.action_high)} upper bounds"
             )
         for name, low, high in zip(self.actions, self.action_low, self.action_high, strict=True):
             check_bounds(name, (low, high))
@@ -94,10 +93,10 @@ class Log:
                 if len(shape) != 2 or shape[1] != len(names):
                     raise LogError(
                         f"episode {number}: {field} must have {len(names)} columns "
-                        f"({', '.join(names)}), got the shape {shape}"
+                        f"({', '.join(names)}), got shape {shape}"
                     )
         if len({episode.costs is None for episode in self.episodes}) > 1:
-            raise LogError("costs must be given for all episodes or for none, got them for some")
+            raise LogError("costs must be given for all episodes or for none, got costs of some")
 
     @property
     def transitions(self) -> int:
@@ -141,7 +140,7 @@ class Log:
         kept_back = max(1, round(held_out * len(runs)))
         if not 0.0 < held_out < 1.0 or kept_back >= len(runs):
             raise LogError(
-                f"held_out must be a share between 0 and 1 that leaves runs on both sides, got "
+                f"held_out must be a fraction between 0 and 1 that leaves runs on both sides, got "
                 f"{held_out} of {len(runs)} runs"
             )
         order = np.random.default_rng(seed).permutation(len(runs))
@@ -170,20 +169,18 @@ def check_bounds(name: str, bounds: Any) -> tuple[float, float]:
 def check_known(
     what: str, names: Iterable[str], known: Sequence[str], kind: str = "observations"
 ) -> None:
-    """Refuse names that are not among the known ones, of a kind of columns."""
+    """Refuse names that are not among the known columns of a kind."""
     for name in names:
         if name not in known:
             has = f"({', '.join(known)}){nearest(name, known)}"
             raise LogError(f"{what} {name!r} is not one of the {kind} {has}")
 
 
-def check_different(names: Sequence[str]) -> None:
-    """Refuse a name used for two columns."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
+def check_unique(names: Sequence[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
         raise LogError(
-            f"every column needs its own name, got {', '.join(map(repr, twice))} more than once "
-            f"among observations, actions, episode, time and cost"
+            f"names of observations, actions, episode, time and cost must be unique, got "
+            f"{', '.join(map(repr, twice))} more than once"
         )
 
 
@@ -210,6 +207,9 @@ class Start(NamedTuple):
     coming: Any
 
 
+Starts = Window | Start
+
+
 class Steps(NamedTuple):
     """Steps with complete history: windows ``[N, H, D]`` and ``[N, H - 1, A]``, the action applied
     next, and the resulting observation."""
@@ -229,7 +229,7 @@ def check_length(log: Log, history: int, which: str = "") -> None:
         )
 
 
-def stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
+def list_stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Every stretch of ``size`` rows, episode by episode: observations ``[N, size, D]``, and the
     actions between them ``[N, size - 1, A]``."""
     parts = []
@@ -240,7 +240,7 @@ def stretches(log: Log, size: int) -> tuple[np.ndarray, np.ndarray]:
     return seen, done
 
 
-def follow(log: Log, history: int) -> np.ndarray:
+def find_successors(log: Log, history: int) -> np.ndarray:
     """Which of the ``steps`` follow the one before them in the same episode ``[N]``."""
     counts = [max(len(one) + 1 - history, 0) for one in log.episodes]
     return np.concatenate([np.arange(count) > 0 for count in counts])
@@ -249,5 +249,5 @@ def follow(log: Log, history: int) -> np.ndarray:
 def steps(log: Log, history: int) -> Steps:
     """Every step preceded by ``history`` observations, episode by episode."""
     check_length(log, history)
-    seen, done = stretches(log, history + 1)
+    seen, done = list_stretches(log, history + 1)
     return Steps(Window(seen[:, :-1], done[:, :-1]), done[:, -1], seen[:, -1])

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from twofold.plant import raw_log
-from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_different
-from twofold.plant.raw_log import GAP, RawLog, check_mending, mend, raw_log_of
+from twofold.plant.log import Log, LogError, LogWarning, check_bounds, check_unique
+from twofold.plant.raw_log import GAP, RawLog, check_repairs, repair, to_raw_log
 from twofold.tables import Table, check_names, read_table, write_table
 from twofold.tables.dates import ORDERS
 from twofold.tables.table import sentinels
@@ -30,12 +30,13 @@ MARKED = re.compile(r"[+-]?(\d+[.,]\d+|\d{1,3}([.,'_\s]\d{3})+([.,]\d+)?)(e[+-]?
 UNEVEN, FEW = 0.1, 3
 SENTENCES = {
     "text": "column {column!r} has text in {rows} ({examples}) at {where}; {remedy}",
-    "missing": "column {column!r} has {what} of {all:,} values, at {where}; leave those rows out "
-    "with drop_missing=True",
+    "missing": "column {column!r} has {what} of {all:,} values, at {where}; drop those rows with "
+    "drop_missing=True",
     "sentinel": "column {column!r} is {value:.15g} in {rows}, far from all its other values, at "
-    "{where}; if it means no value, pass missing=[{value:.15g}]",
+    "{where}; if it marks missing values, pass missing=[{value:.15g}]",
     "far": "column {column!r} is {range} in {rows}, more than a million times its usual spread, at "
-    "{where}; correct it, or if it means no value, pass missing={values} and drop_missing=True",
+    "{where}; correct it, or if it marks missing values, pass missing={values} and "
+    "drop_missing=True",
     "interleaved": "rows of other episodes lie between those of {episodes}, which continues at "
     "{where}; {remedy}",
     "mixed": "the time restarts at {where}, as if several episodes were joined; name the episode "
@@ -49,14 +50,12 @@ SENTENCES = {
     "({range}); the model assumes equal steps",
     "constant": "{where} is {value:g} in every row; {remedy}",
     "stuck": "column {column!r} is constant for up to {most} while others change, at {where}; if "
-    "the sensor was stuck, leave those rows out with drop_stuck=True",
+    "the sensor was stuck, drop those rows with drop_stuck=True",
     "out_of_bounds": "action {column!r} leaves its bounds {low:g} and {high:g} in {rows} "
     "({range}), at {where}; widen the bounds or pass clip_actions=True",
     "unnamed": "no {role} column was named; if {column!r} is one, pass {role}={column!r}",
-    "short": "{brief} of {all} are too short, at least {least} rows are needed: {where}; {remedy}",
+    "short": "{brief} of {all} have fewer than the {least} rows needed: {where}; {remedy}",
 }
-# Checked before any repair.
-BEFORE = ("text", "interleaved")
 WARNINGS = ("sentinel", "uneven", "constant", "stuck", "unnamed")
 # Kind, rows or a place in words (empty: no fault), and the values in the message.
 Fault = tuple[str, Any, dict[str, Any]]
@@ -77,31 +76,33 @@ def read_log(
     encoding: str = "utf-8-sig",
     history: int = 1,
     strict: bool = False,
-    **mending: bool,
+    **repairs: bool,
 ) -> Log:
     """Read a log from a CSV or Parquet file or a pandas ``DataFrame``, with one row per time step.
 
     The columns are those of ``read_raw_log``. Faults that make the log unusable raise a
     ``LogError`` that lists them all with the option that repairs each (``sort=True``,
-    ``split_at_gaps=True``, …: see ``mend``); other faults cause warnings, or errors if ``strict``.
+    ``split_at_gaps=True``, …: see ``repair``); other faults are warnings, or errors if ``strict``.
     ``history`` is the number of past rows that the model will see.
     """
-    check_mending(mending)
+    check_repairs(repairs)
     found = read_raw_log(
         source, observations=observations, actions=actions, episode=episode, time=time, cost=cost,
         date_order=date_order, missing=missing, delimiter=delimiter, decimal=decimal,
         encoding=encoding,
     )  # fmt: skip
-    raw = mend(found, **mending)
+    raw = repair(found, **repairs)
     if not len(raw):
         raise LogError(f"{found.source}: no row of {len(found)} is left after the repairs")
     # Neither is repaired: dropping rows with text would drop all rows with decimal commas.
-    cut = mending.get("split_at_restarts") and raw.times is None
-    findings = [*_findings(found, _text_faults(found))]
-    findings += [] if cut else _findings(found, _return_faults(found))
-    findings += [one for one in check(raw, history=history) if one.kind not in BEFORE]
+    cut = repairs.get("split_at_restarts") and raw.times is None
+    before = chain(_text_faults(found), () if cut else _interleaved_faults(found))
+    after = _column_faults(raw), _order_faults(raw), _other_faults(raw, history)
+    findings = [*_findings(found, before), *_findings(raw, chain(*after))]
     if any(finding.severity == "error" or strict for finding in findings):
-        raise _log_error(raw.source, findings)
+        ordered = sorted(findings, key=lambda finding: finding.severity != "error")
+        lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
+        raise LogError("\n".join([f"{raw.source}: {_count(findings, 'fault')} found", *lines]))
     for finding in findings:
         warnings.warn(f"{finding.source}: {finding.sentence}", LogWarning, stacklevel=2)
     return raw.log()
@@ -139,7 +140,7 @@ def read_raw_log(
     missing = [missing] if isinstance(missing, str | int | float) else list(missing)
     observations = (observations,) if isinstance(observations, str) else tuple(observations)
     given = [*observations, *actions, *(one for one in (episode, time, cost) if one is not None)]
-    check_different(given)
+    check_unique(given)
     check_names(table, given)
     bounds = _bounds(table, actions, missing)
     names = [name for name in given if name not in (episode, time)]
@@ -163,12 +164,12 @@ def write_log(log: Log, path: Any) -> None:
     Its columns are ``episode``, ``step``, ``time`` (if known), observations, actions (blank in the
     last row of an episode) and ``cost`` (blank in the first).
     """
-    raw = raw_log_of(log)
+    raw = to_raw_log(log)
     columns: dict[str, Any] = {"episode": [raw.parts[one] for one in raw.part], "step": raw.rows}
     if raw.times is not None:
         columns["time"] = raw.times
     for name in sorted(columns.keys() & raw.values.keys()):
-        raise LogError(f"a column of the table must not be called {name!r}; rename it in the log")
+        raise LogError(f"{name!r} is a column of every written log; rename that column of the log")
     write_table(path, columns | raw.values)
 
 
@@ -183,7 +184,7 @@ def _bounds(
     columns = {name: table.numbers(name, missing).values for name in names}
     ranges = [f"{one!r}: ({np.nanmin(own):g}, {np.nanmax(own):g})" for one, own in columns.items()]
     raise LogError(
-        "actions need bounds, which policies will respect: pass a mapping such as "
+        "actions need bounds, which policies respect: pass a mapping such as "
         f"actions={{{', '.join(ranges)}}} (the range in {table.source})"
     )
 
@@ -197,7 +198,7 @@ def _episodes(table: Table, episode: str | None) -> tuple[np.ndarray, tuple[str,
     if blank:
         raise LogError(
             f"{table.source}: the episode column {episode!r} is blank in {len(blank)} rows, the "
-            f"first of them {table.unit} {blank[0]}; fill it in or leave those rows out"
+            f"first of them {table.unit} {blank[0]}; fill it in, or delete those rows"
         )
     parts = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     return np.array([parts[label] for label in labels]), tuple(parts)
@@ -220,15 +221,14 @@ class Finding:
 
 
 def check(what: Any, *, history: int = 1) -> list[Finding]:
-    """The faults of a ``Log``, or of a ``RawLog`` from ``read_raw_log``, for a model that sees
-    ``history`` rows."""
+    """Find the faults of a ``Log`` or a ``RawLog``, for a model that sees ``history`` rows."""
     if not isinstance(what, Log | RawLog):
         raise LogError(
-            f"check takes a Log or a RawLog (read_raw_log gives one), got {type(what).__name__}"
+            f"check takes a Log or a RawLog (from read_raw_log), got {type(what).__name__}"
         )
-    raw = raw_log_of(what) if isinstance(what, Log) else what
-    faults = _column_faults(raw), _return_faults(raw), _order_faults(raw)
-    return [*_findings(raw, chain(_text_faults(raw), *faults, _other_faults(raw, history)))]
+    raw = to_raw_log(what) if isinstance(what, Log) else what
+    faults = _text_faults(raw), _column_faults(raw), _interleaved_faults(raw), _order_faults(raw)
+    return [*_findings(raw, chain(*faults, _other_faults(raw, history)))]
 
 
 def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
@@ -240,13 +240,6 @@ def _findings(raw: RawLog, faults: Iterable[Fault]) -> Iterator[Finding]:
             yield Finding(kind, where, sentence, severity, facts.get("column"), raw.source)
 
 
-def _log_error(source: str, findings: Sequence[Finding]) -> LogError:
-    """A ``LogError`` that lists findings, errors first."""
-    ordered = sorted(findings, key=lambda finding: finding.severity != "error")
-    lines = [f"  - {finding.severity}: {finding.sentence}" for finding in ordered]
-    return LogError("\n".join([f"{source}: {_count(findings, 'fault')} found", *lines]))
-
-
 def _text_faults(raw: RawLog) -> Iterator[Fault]:
     """Cells that are neither a number nor blank, by column."""
     for name, texts in raw.texts.items():
@@ -254,7 +247,7 @@ def _text_faults(raw: RawLog) -> Iterator[Fault]:
         examples = _list(list(map(repr, words)), FEW)
         remedy = number = _remedy(words)
         if not number:
-            remedy = f"if it means no value, pass missing={words[:FEW]}"
+            remedy = f"if it marks missing values, pass missing={words[:FEW]}"
         if name == raw.time:
             remedy = f"write times as numbers or like 2024-03-01 06:00:00, or {remedy}"
         elif not number and np.isnan(raw.values[name]).all():
@@ -263,11 +256,10 @@ def _text_faults(raw: RawLog) -> Iterator[Fault]:
 
 
 def _column_faults(raw: RawLog) -> Iterator[Fault]:
-    """Faults of each column: missing values, sentinels, far values, constant or stuck values, and
-    actions out of bounds (beyond rounding)."""
+    """Values that are missing, sentinels, far, constant or stuck, and actions out of bounds."""
     stuck = raw_log.find_stuck(raw)
     for name, column in raw.columns.items():
-        rows = np.setdiff1d(raw_log.missing_rows(raw, name), list(raw.texts.get(name, ())))
+        rows = np.setdiff1d(raw_log.find_missing(raw, name), list(raw.texts.get(name, ())))
         infinite = int(np.isinf(column[rows]).sum())
         what = f"{len(rows) - infinite:,} missing" + f" and {infinite:,} infinite" * (infinite > 0)
         yield "missing", rows, {"column": name, "what": what, "all": len(raw)}
@@ -281,7 +273,7 @@ def _column_faults(raw: RawLog) -> Iterator[Fault]:
             facts = {"column": name, "low": low, "high": high, "range": _range(values[rows])}
             yield "out_of_bounds", rows, facts
         else:
-            remedy = "it carries no information: leave it out"
+            remedy = "it carries no information; do not name it as an observation"
             yield from _odd_values(name, values)
         known = values[np.isfinite(values)]
         if name != raw.cost and len(known) > 1 and known.min() == known.max():
@@ -304,14 +296,15 @@ def _odd_values(name: str, values: np.ndarray) -> Iterator[Fault]:
     yield "far", rows, {"column": name, "range": _range(values[rows]), "values": numbers}
 
 
-def _return_faults(raw: RawLog) -> Iterator[Fault]:
+def _interleaved_faults(raw: RawLog) -> Iterator[Fault]:
     """Episodes whose rows are interleaved with others."""
-    rows = raw_log.returns(raw)
+    rows = raw_log.find_returns(raw)
     episodes = _list([repr(raw.parts[one]) for one in dict.fromkeys(raw.part[rows].tolist())])
-    facts = {"severity": "warning", "remedy": "rows are put together by the name of their episode"}
+    facts = {"severity": "warning", "remedy": "rows are grouped by the name of their episode"}
     if raw.times is None:
-        cut = "name the time column (time=…), or cut there with split_at_restarts=True"
-        facts = {"remedy": cut}
+        facts = {
+            "remedy": "name the time column (time=…), or cut there with split_at_restarts=True"
+        }
     yield "interleaved", rows, {"episodes": episodes, **facts}
 
 
@@ -319,15 +312,15 @@ def _order_faults(raw: RawLog) -> Iterator[Fault]:
     """Times that restart, go back, repeat, have gaps or are uneven."""
     if raw.times is None:
         return
-    over, back = raw_log.backward_rows(raw)
+    over, back = raw_log.find_backward(raw)
     yield "mixed", over, {}
     yield "unsorted", back, {}
     # At a restart, equal times are not duplicates, and the step is not a gap.
     if not len(over):
-        yield "duplicate", raw_log.duplicates(raw), {}
-        rows, steps, usual = raw_log.gaps(raw)
+        yield "duplicate", raw_log.find_duplicates(raw), {}
+        rows, steps, usual = raw_log.find_gaps(raw)
         yield "gap", rows, {"usual": usual, "range": _range(steps)}
-    _, steps, usual = raw_log.gaps(raw, UNEVEN)
+    _, steps, usual = raw_log.find_gaps(raw, UNEVEN)
     steps = steps[np.abs(steps - usual) <= GAP * usual]
     facts = {"steps": _count(steps, "step"), "part": f"{UNEVEN:.0%}", "range": _range(steps)}
     yield "uneven", "time" if len(steps) else "", {"usual": usual, **facts}
@@ -343,10 +336,9 @@ def _other_faults(raw: RawLog, history: int) -> Iterator[Fault]:
     brief = [group for group in raw.groups if len(group) <= history]
     short = [f"{raw.parts[raw.part[group[0]]]!r} ({len(group)})" for group in brief]
     facts = {"brief": len(brief), "all": _count(raw.groups, "episode"), "least": history + 1}
+    facts |= {"severity": "warning", "remedy": "they are dropped"}
     if len(brief) == len(raw.groups):
         facts |= {"severity": "error", "remedy": "use a shorter history"}
-    else:
-        facts |= {"severity": "warning", "remedy": "they are left out"}
     yield "short", f"episodes {_list(short)}" if brief else "", facts
 
 

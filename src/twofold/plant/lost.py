@@ -17,21 +17,16 @@ def explain_lost(config: Config, plant: Plant, weights: Float[Array, "P"]) -> st
     latest = np.asarray(plant.starts.observations[:, -1], float)
     for name, values in zip(names, latest.T, strict=True):
         if len(rows := find_far(values)):
-            return (
-                f"column {name!r} of the log is {values[rows[0]]:g}, more than a million times its "
-                "usual spread; correct or remove that row"
-            )
-    windows, draws, noise = draw(config, plant, jnp.int32(0))
-    given = plant.scales, weights[None], draws, noise, windows
+            value = f"{values[rows[0]]:g}, more than a million times its usual spread"
+            return f"column {name!r} of the log is {value}; correct or remove that row"
+    given = plant.scales, weights[None], *draw(config, plant, jnp.int32(0))
     trace = jax.jit(rollout, static_argnums=0)(task, *given)
     lost = ~np.isfinite(trace.observations).all(axis=(1, 2, 3))
     if lost.any():
         step, column = np.argwhere(lost)[0]
-        return (
-            f"predictions of {names[column]!r} are not finite from step {step + 1} on; bound it "
-            f"with a transform, as transforms={{{names[column]!r}: 'logit'}}, or look for extreme "
-            "values in the log"
-        )
+        remedy = f"bound them with transforms={{{names[column]!r}: 'logit'}}"
+        lost = f"predictions of {names[column]!r} are not finite from step {step + 1} on"
+        return f"{lost}; {remedy}, or look for extreme values in the log"
     visited = [part.reshape(-1, part.shape[-1]) for part in (trace.observations, trace.actions)]
     bad, what = task.cost.find_lost(*map(jnp.asarray, visited))
     if len(bad):

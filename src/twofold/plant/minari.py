@@ -40,13 +40,10 @@ def write_minari(
             )
         except ValueError as error:
             raise LogError(f"the data set {dataset_id!r} cannot be written: {error}") from error
-    names = {
-        "observations": log.observations,
-        "actions": log.actions,
-        "episodes": [episode.name for episode in log.episodes],
-        "costs": log.episodes[0].costs is not None,
-    }
-    written.storage.update_metadata({ENTRY: json.dumps(names)})
+    facts: dict[str, Any] = {"observations": log.observations, "actions": log.actions}
+    facts["episodes"] = [episode.name for episode in log.episodes]
+    facts["costs"] = log.episodes[0].costs is not None
+    written.storage.update_metadata({ENTRY: json.dumps(facts)})
     return written
 
 
@@ -74,7 +71,7 @@ def read_minari(dataset: Any, *, root: Any = None) -> Log:
             try:
                 dataset = minari.load_dataset(dataset)
             except (FileNotFoundError, ValueError) as error:
-                raise LogError(f"there is no data set {dataset!r} here: {error}") from error
+                raise LogError(f"there is no Minari data set {dataset!r}: {error}") from error
     entry = json.loads(dataset.storage.metadata.get(ENTRY, "{}"))
     observations, actions = (
         entry.get(f"{kind}s", [f"{kind}_{i}" for i in range(_width(dataset, kind))])
@@ -113,7 +110,8 @@ def _width(dataset: Any, kind: str) -> int:
     space = getattr(dataset, f"{kind}_space")
     if type(space).__name__ != "Box":
         raise LogError(
-            f"a log has {kind}s that are arrays of numbers (a Box), but {dataset.id} has {space}"
+            f"the {kind}s of a log must be arrays of numbers (a Box space), but those of "
+            f"{dataset.id} are {space}"
         )
     return int(np.prod(space.shape))
 
@@ -128,7 +126,5 @@ def _import(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise LogError(
-            "Minari data sets need gymnasium and minari; install them with: "
-            "pip install 'twofold[rl]'"
-        ) from error
+        message = "Minari data sets need gymnasium and minari; pip install 'twofold[rl]'"
+        raise LogError(message) from error

@@ -16,8 +16,7 @@ def logged_rates(log: Log) -> dict[str, float]:
     """The rate of each action that does not jump: the 95 % quantile of its changes other than 0."""
     found = {}
     for index, name in enumerate(log.actions):
-        changes = [np.abs(np.diff(one.actions[:, index])) for one in log.episodes]
-        moved = np.concatenate(changes)
+        moved = np.concatenate([np.abs(np.diff(one.actions[:, index])) for one in log.episodes])
         moved = moved[moved > 0.0]
         width = log.action_high[index] - log.action_low[index]
         if len(moved) and (rate := float(np.quantile(moved, USUAL_RATE))) <= JUMP * width:
@@ -27,7 +26,7 @@ def logged_rates(log: Log) -> dict[str, float]:
 
 def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
     """The largest change of each action per step (at most its range); empty if none has a limit."""
-    check_known("max_rate of", max_rate, log.actions, "actions")
+    check_known("name in max_rate", max_rate, log.actions, "actions")
     for name, rate in max_rate.items():
         if not rate > 0.0:
             raise LogError(f"max_rate of {name!r} must be above 0, got {rate!r}")
@@ -38,9 +37,6 @@ def rates_of(log: Log, max_rate: Mapping[str, float]) -> tuple[float, ...]:
 
 def find_switches(log: Log) -> tuple[int, ...]:
     """Indices of actions that were always at one of their bounds."""
-    ends = zip(log.actions, log.action_low, log.action_high, strict=True)
-    return tuple(
-        index
-        for index, (name, low, high) in enumerate(ends)
-        if log.transitions and np.isin(log.column(name), (low, high)).all()
-    )
+    ends = enumerate(zip(log.actions, log.action_low, log.action_high, strict=True))
+    found = (i for i, (name, *bounds) in ends if np.isin(log.column(name), bounds).all())
+    return tuple(found) if log.transitions else ()

@@ -42,13 +42,12 @@ MOVES = ("rates", "switches")
 SIZES = ("hidden", "low", "high", *MOVES)
 FOUND = ("epistemic_weight", "aleatoric_weight", "seed", "notes")
 OPSET, IR_VERSION = 17, 8  # from 2022, supported by onnxruntime 1.12 and later
-UNITS = "those of the log that the policy was found from; names say them where the log's names did"
+UNITS = "those of the log; column names state them if those of the log did"
 DESCRIPTION = (
     "A control policy, found by twofold with epistemic weight {policy.epistemic_weight:g} and "
     "aleatoric weight {policy.aleatoric_weight:g}. It takes the last {policy.history} raw "
     "observations{past} and gives the action to apply next. Units are {units}. The action is NaN "
-    "if a value that the policy sees is NaN, infinite, or without the logarithm that it is seen "
-    "through: then keep to a safe action."
+    "if an input is NaN, infinite, or outside the domain of its logarithm: then use a safe action."
 )
 
 
@@ -69,11 +68,11 @@ class PolicyNetwork:
         if len(self.low) != len(self.high) or not np.all(np.less(self.low, self.high)):
             raise ValueError(f"actions need bounds with low < high, got {self.low} and {self.high}")
         if any(units < 1 for units in self.hidden):
-            raise ValueError(f"every hidden layer needs at least 1 unit, got {self.hidden}")
+            raise ValueError(f"each hidden layer needs at least 1 unit, got {self.hidden}")
         if self.rates and (len(self.rates) != len(self.low) or not np.greater(self.rates, 0).all()):
-            raise ValueError(f"every action needs a rate above 0, got {self.rates}")
+            raise ValueError(f"each action needs a rate above 0, got {self.rates}")
         if not set(self.switches) <= set(range(len(self.low))):
-            raise ValueError(f"switches must be numbers of actions, got {self.switches}")
+            raise ValueError(f"switches must be indices of actions, got {self.switches}")
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -118,14 +117,11 @@ def limit_rates(
     shape: PolicyNetwork, actions: Float[Array, "*batch A"], previous: Float[Array, "*batch A"]
 ) -> Float[Array, "*batch A"]:
     """Limit the change from the previous actions to the rates, within the bounds."""
-    low, high, rates = (
-        jnp.asarray(each, actions.dtype) for each in (shape.low, shape.high, shape.rates)
-    )
-    return jnp.clip(jnp.clip(actions, previous - rates, previous + rates), low, high)
+    rates = jnp.asarray(shape.rates, actions.dtype)
+    return clip_actions(shape, jnp.clip(actions, previous - rates, previous + rates))
 
 
-def keep_in_bounds(shape: PolicyNetwork, actions: Float[Array, "*batch A"]) -> Array:
-    """Actions within their bounds."""
+def clip_actions(shape: PolicyNetwork, actions: Float[Array, "*batch A"]) -> Array:
     return jnp.clip(actions, *(jnp.asarray(end, actions.dtype) for end in (shape.low, shape.high)))
 
 
@@ -151,10 +147,10 @@ class LearnedPolicy:
             raise ValueError("a policy needs lags and a transform for each of its columns")
         features = sum(embedding.past_lags)
         if features == 0 or not embedding.actions:
-            raise ValueError("a policy needs something to see and an action to choose")
+            raise ValueError("a policy needs at least one input and one action")
         sizes, expected = self.shape.sizes, (features, *self.shape.hidden, len(embedding.actions))
         if sizes != expected:
-            raise ValueError(f"the embedding needs a network of the sizes {expected}, got {sizes}")
+            raise ValueError(f"the embedding needs a network of sizes {expected}, got {sizes}")
         for name, values, count in (
             ("weights", self.weights, network.num_weights(sizes)),
             ("the features' mean", self.standardizer.mean, features),
@@ -191,23 +187,18 @@ class LearnedPolicy:
         if seen.ndim != 2 or seen.shape[1] != len(names) or len(seen) < history:
             raise ValueError(
                 f"expected at least {history} observations of {len(names)} columns "
-                f"({', '.join(names)}), got the shape {seen.shape}"
+                f"({', '.join(names)}), got shape {seen.shape}"
             )
-        acting = self.embedding.actions
-        shape = len(seen) - 1, len(acting)
-        if actions is None and self.sees_actions:
-            raise ValueError(
-                f"this policy sees past actions ({', '.join(acting)}): give those between the "
-                f"observations, an array of the shape {shape}"
-            )
-        past = np.zeros(shape, np.float32) if actions is None else np.asarray(actions, np.float32)
-        if past.shape != shape:
+        shape = len(seen) - 1, len(self.embedding.actions)
+        past = np.asarray(np.zeros(shape) if actions is None else actions, np.float32)
+        if past.shape != shape or (actions is None and self.sees_actions):
+            names = self.embedding.actions
             raise ValueError(
                 f"expected the {shape[0]} actions between the observations, of {shape[1]} columns "
-                f"({', '.join(acting)}), got the shape {past.shape}"
+                f"({', '.join(names)}), got {'none' if actions is None else f'shape {past.shape}'}"
             )
         window = Window(seen[-history:], past[len(past) - history + 1 :])
-        _check_seen(self.embedding, window, self.shape.rates)
+        _check_inputs(self.embedding, window, self.shape.rates)
         action = np.asarray(_act(self.embedding, self.shape, self.leaves, window), float)
         # Rounding in single precision may exceed the bounds in the last digit.
         return np.clip(action, self.shape.low, self.shape.high)
@@ -241,7 +232,6 @@ def load_policy(path: persistence.FilePath) -> LearnedPolicy:
 
 
 def _unpack(stored: persistence.Stored) -> LearnedPolicy:
-    """Restore a policy from a file's content."""
     arrays, metadata = stored
     # Fields missing from older files have defaults with the old behaviour.
     seen, sizes = ({k: metadata[k] for k in names if k in metadata} for names in (SEEN, SIZES))
@@ -257,24 +247,23 @@ def _unpack(stored: persistence.Stored) -> LearnedPolicy:
     return build(LearnedPolicy, content | {name: metadata[name] for name in FOUND}, "policy")
 
 
-def _check_seen(embedding: Embedding, window: Window, rates: tuple[float, ...]) -> None:
+def _check_inputs(embedding: Embedding, window: Window, rates: tuple[float, ...]) -> None:
     """Refuse non-finite values among those that the policy uses."""
     seen = np.array(embedding.past_lags)
     if rates:
         seen[len(embedding.observations) :] = np.maximum(seen[len(embedding.observations) :], 1)
-    columns = zip(
-        (*embedding.observations, *embedding.actions),
-        (*window.observations.T, *window.actions.T),
-        seen,
-        (*embedding.transforms, *[Transform()] * len(embedding.actions)),
-        strict=True,
-    )
-    for name, column, lags, transform in columns:
+    names = *embedding.observations, *embedding.actions
+    columns = *window.observations.T, *window.actions.T
+    transforms = *embedding.transforms, *[Transform()] * len(embedding.actions)
+    for name, column, lags, transform in zip(names, columns, seen, transforms, strict=True):
         values = column[len(column) - lags :]
         if not np.isfinite(values).all():
             raise ValueError(f"{name!r} must be finite, got {values}; fill gaps before acting")
         if transform.kind.startswith("log1p") and (values <= -1).any():
-            raise ValueError(f"{name!r} is seen as log(1 + value), got {values}; mend it first")
+            raise ValueError(
+                f"{name!r} must be above -1 for its transform log(1 + value), got {values}; "
+                "correct it before acting"
+            )
 
 
 def act_on(
@@ -298,28 +287,25 @@ def write_onnx(path: persistence.FilePath, policy: LearnedPolicy) -> None:
     try:
         import onnx
     except ImportError as error:
-        raise ImportError(
-            "exporting a policy needs onnx, which is not installed; pip install 'twofold[onnx]'"
-        ) from error
+        message = "exporting a policy needs onnx, which is not installed; "
+        raise ImportError(f"{message}pip install 'twofold[onnx]'") from error
     seen, shape, history = policy.embedding, policy.shape, policy.history
     ends = zip(seen.actions, shape.low, shape.high, strict=True)
     bounds = ", ".join(f"{name} from {low:g} to {high:g}" for name, low, high in ends)
     rows, width = f"the last {history} observations, newest last", len(seen.actions)
     between = "the actions between the observations, newest last"
-    tensors = {
-        "observations": ([history, len(seen.observations)], rows, ", ".join(seen.observations)),
-        "actions": ([history - 1, width], between, bounds),
-        "action": ([width], "to apply next", bounds),
-    }
-    observations, actions, action = (
-        onnx.helper.make_tensor_value_info(
-            name, onnx.TensorProto.FLOAT, ["batch", *sizes], f"{doc}; columns: {columns}"
-        )
-        for name, (sizes, doc, columns) in tensors.items()
-    )
+
+    def describe(name: str, sizes: list[int], doc: str, columns: str) -> Any:
+        kind, doc = onnx.TensorProto.FLOAT, f"{doc}; columns: {columns}"
+        return onnx.helper.make_tensor_value_info(name, kind, ["batch", *sizes], doc)
+
+    sizes = [history, len(seen.observations)]
+    observations = describe("observations", sizes, rows, ", ".join(seen.observations))
+    actions = describe("actions", [history - 1, width], between, bounds)
+    action = describe("action", [width], "to apply next", bounds)
     inputs = [observations, actions] if policy.sees_actions else [observations]
     graph = _Graph(onnx)
-    _act_in(graph, policy)
+    _add_policy(graph, policy)
     past = " and the actions between them" if policy.sees_actions else ""
     model = onnx.helper.make_model(
         onnx.helper.make_graph(graph.nodes, "policy", inputs, [action], graph.constants),
@@ -350,23 +336,22 @@ class _Graph:
     def node(self, operator: str, *inputs: Any, output: str = "", **more: Any) -> str:
         """Add an operation on outputs of other nodes (by name) and on constants (single precision,
         unless arrays of another dtype); returns the name of its output."""
-        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        names = list(inputs)
+        for place, values in enumerate(inputs):
+            if not isinstance(values, str):
+                names[place] = f"constant_{len(self.constants)}"
+                array = values if isinstance(values, np.ndarray) else np.asarray(values, np.float32)
+                self.constants.append(self.onnx.numpy_helper.from_array(array, names[place]))
         name = f"{operator.lower()}_{len(self.nodes)}"
         made = self.onnx.helper.make_node(operator, names, [output or name], name, self.doc, **more)
         self.nodes.append(made)
         return output or name
 
-    def _constant(self, values: Any) -> str:
-        name = f"constant_{len(self.constants)}"
-        array = values if isinstance(values, np.ndarray) else np.asarray(values, np.float32)
-        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
 
-
-def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
-    """``policy.act_on`` as a graph."""
+def _add_policy(graph: _Graph, policy: LearnedPolicy) -> None:
+    """Add ``act_on`` to a graph."""
     weights, units = policy.leaves
-    values, features = _columns(graph, policy)
+    values, features = _add_features(graph, policy)
     graph.doc = "standardise"
     outputs = graph.node("Div", graph.node("Sub", features, units.mean), units.scale)
     for index, (kernel, bias) in enumerate(network.unflatten(policy.shape.sizes, weights[None])):
@@ -388,10 +373,8 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
         places = np.arange((policy.history - 2) * width, (policy.history - 1) * width)
         previous = graph.node("Gather", flat, places.astype(np.int64), axis=1)
         rates = np.asarray(policy.shape.rates, np.float32)
-        for least, most in (
-            (graph.node("Sub", previous, rates), graph.node("Add", previous, rates)),
-            (low, high),
-        ):
+        reach = graph.node("Sub", previous, rates), graph.node("Add", previous, rates)
+        for least, most in (reach, (low, high)):
             action = graph.node("Min", graph.node("Max", action, least), most)
         values = graph.node("Concat", values, previous, axis=1)
     # [batch, 1]: 0, or NaN where a value is not finite, regardless of clipping.
@@ -401,8 +384,8 @@ def _act_in(graph: _Graph, policy: LearnedPolicy) -> None:
     graph.node("Add", action, zero_or_nan, output="action")
 
 
-def _columns(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
-    """``Embedding.features`` as a graph, before and after clipping."""
+def _add_features(graph: _Graph, policy: LearnedPolicy) -> tuple[str, str]:
+    """Add ``Embedding.features`` to a graph; its inputs before and after the logit."""
     own, history = policy.embedding, policy.history
     seen, done = len(own.observations), len(own.actions)
     observed = np.arange(history * seen).reshape(history, seen)

@@ -24,14 +24,14 @@ from twofold.estimators.regressor import BNNLVRegressor, load
 from twofold.estimators.storage import PAPER_SHAPE, plain_settings
 from twofold.estimators.training import Checkpoint, whole_fits
 from twofold.inference.alpha import Alpha
-from twofold.plant.cost import Cost, CostFunction, check_slope, cost_of
+from twofold.plant.cost import Cost, CostFunction, check_gradient, cost_of
 from twofold.plant.descent import check_draws
 from twofold.plant.embedding import Embedding, embed
 from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log, check_length
 from twofold.plant.moves import logged_rates, rates_of
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import Doubt, Quality, advice, assess, recommend, warn_of
+from twofold.plant.quality import Doubt, Quality, advice, assess, recommend, warn_about
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
@@ -41,7 +41,7 @@ from twofold.plant.search import (
     search_policies,
 )
 from twofold.plant.second_opinion import linear_model
-from twofold.plant.tuned import Tuning, choose_tuning, part_draws, tune_all
+from twofold.plant.tuned import Tuning, choose_tuning, split_draws, tune_all
 from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
@@ -50,7 +50,7 @@ LONG_LOG = 8_000
 RISK_WEIGHTS = tuple((beta, 0.0) for beta in (0.0, 1.0, 2.0, 4.0, 8.0, 30.0))
 # Settings of a regressor that do not affect the fitted model.
 WITHOUT_EFFECT = ("checkpoint", "checkpoint_seconds", "verbose")
-MADE_AGAIN = "delete it and run the same search again, which writes it again"
+RECREATE = "delete it and run the same search again to recreate it"
 
 
 class ProjectError(ValueError):
@@ -85,8 +85,7 @@ class Project:
 
     @property
     def recommended(self) -> LearnedPolicy | None:
-        """The policy that ``twofold.plant.quality.recommend`` chooses; None if none is expected to
-        be better than the present controller."""
+        """The recommended policy (``quality.recommend``), or None to keep the controller."""
         number = recommend(self.trials, *self._known)
         return None if number is None else self.policies[number]
 
@@ -157,7 +156,7 @@ def find_policies(
     folder = Path(folder)
     pairs = _check(log, risk_weights, settings, held_out, random_state)
     cost = cost if isinstance(cost, Cost) else cost_of(cost, log)
-    check_slope(cost, log)
+    check_gradient(cost, log)
     embedding = embed(log) if embedding is None else embedding
     own = clone(regressor or planning_regressor(log.transitions)).set_params(verbose=verbose)
     if own.random_state is None:
@@ -201,27 +200,21 @@ def find_policies(
         raise ProjectError(str(error)) from error
     if not _missing_files(folder, pairs):
         project = open_project(folder)
-        warn_of(project.doubts)
+        warn_about(project.doubts)
         return project
     (fit,) = fit_regressors([own], embedding, train, folder)
     model, horizon = DynamicsModel(fit, embedding, cost, train, rates), settings.horizon
     found = None
     if tuning:
         model, found = _tune(model, horizon, folder, tuning, random_state, own)
-    planner, referee = part_draws(model) if found and found.kept else (model, model)
+    planner, referee = split_draws(model) if found and found.kept else (model, model)
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)
-    warn_of(quality.doubts)
+    warn_about(quality.doubts)
     policies = search_policies(
-        planner,
-        pairs,
-        folder / POLICIES,
-        settings=settings,
-        seeds=(random_state,),
-        random_state=random_state,
-        checkpoint_seconds=own.checkpoint_seconds,
-        verbose=verbose,
-    )
+        planner, pairs, folder / POLICIES, settings=settings, seeds=(random_state,),
+        random_state=random_state, checkpoint_seconds=own.checkpoint_seconds, verbose=verbose,
+    )  # fmt: skip
     second = linear_model(referee) if quality.far_below_linear else None
     quiet, trials = not (sys.stderr.isatty() if verbose == "auto" else verbose), []
     console = Console(stderr=True)
@@ -245,13 +238,13 @@ def _tune(
     """Tune the model on roll-outs if that helps; returns it and a summary, read from the folder."""
     identity = {"settings": asdict(settings), "steps": steps, "model": model.fingerprint}
     identity |= {"random_state": random_state}
+    options = settings, random_state
 
     def checkpoint(name: int | str) -> Checkpoint:
         path = folder / f"{TUNING_CHECKPOINT}.{name}"
         return Checkpoint(path, watched.checkpoint_seconds, identity)
 
-    options = settings, random_state
-    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+    with whole_fits(f"finished parts are in {folder}; the same call resumes from there"):
         choose = partial(choose_tuning, model, steps, *options, checkpoint, watched.verbose)
         tuning = _keep(folder / TUNING, Tuning, choose)
         if tuning.kept and not (folder / TUNED).exists():
@@ -279,8 +272,8 @@ def open_project(folder: str | Path) -> Project:
         raise ProjectError(f"{path} is damaged ({why}); {persistence.RESTORE}") from error
     if absent := _missing_files(folder, pairs):
         raise ProjectError(
-            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; start "
-            "the same search again, which resumes with what is missing"
+            f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; run "
+            "the same search again to resume it"
         )
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
     policies = tuple(load_policy(f"{file}.policy") for file in files)
@@ -320,7 +313,7 @@ def read_json(path: Path, kind: Callable[..., Any]) -> Any:
         str(made)  # content without a readable text form is damaged
         return made
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise ProjectError(f"{path} is damaged ({error}); {MADE_AGAIN}") from error
+        raise ProjectError(f"{path} is damaged ({error}); {RECREATE}") from error
 
 
 def _numbers(value: Any) -> Any:
@@ -344,11 +337,11 @@ def _check(
 ) -> list[Pair]:
     """Check the arguments before a model is fitted; returns the distinct risk weights."""
     if not log.actions:
-        raise ProjectError("the log has no actions, so that there is nothing to decide")
+        raise ProjectError("the log has no actions, so a policy has nothing to decide; name some")
     if not 0.0 < held_out < 1.0:
-        raise ProjectError(f"held_out must be a share between 0 and 1, got {held_out!r}")
+        raise ProjectError(f"held_out must be a fraction between 0 and 1, got {held_out!r}")
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
-        raise ProjectError(f"random_state must be an integer from 0 to 2**31, got {random_state!r}")
+        raise ProjectError(f"random_state must be an integer in [0, 2**31), got {random_state!r}")
     try:
         check_draws(settings.weight_draws, settings.noise_draws)
         return list(dict.fromkeys(check_risk_weights(risk_weights)))

@@ -22,46 +22,39 @@ from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.log import Log
 from twofold.plant.replay import PASSAGES, choose_passages, replay_costs
 from twofold.plant.rollout import DynamicsModel
+from twofold.tables.writing import csv_text
 from twofold.uncertainty import metrics
 
 LEVELS = np.array([0.5, 0.9])
-# With this many rows, shares are accurate to a percent, and likelihoods take seconds.
-MOST_ROWS = 4_000
-# Number of draws: a measurement has 200 possible ranks, so both intervals contain a whole number of
-# them.
-DRAWS = 199
-# Number of replayed passages.
-WEIGHT_DRAWS, NOISE_DRAWS = 20, 10
+MOST_ROWS = 4_000  # shares are accurate to a percent, and likelihoods take seconds
+DRAWS = 199  # a measurement has 200 possible ranks: both intervals hold a whole number of them
+WEIGHT_DRAWS, NOISE_DRAWS = 20, 10  # roll-outs of each replayed passage
 # On a linear plant, no model beats a linear one. Tolerance in nats per output: the cost of a mean
-# that is off by a fifth of the noise.
-LINEAR_SLACK = 0.02
-# Nats per output below a linear regression beyond which that is asked for a second opinion.
-FAR_BELOW_LINEAR = 0.1
+# that is off by a fifth of the noise; beyond the larger limit, a second opinion is asked for.
+LINEAR_SLACK, FAR_BELOW_LINEAR = 0.02, 0.1
 # At a horizon where the start no longer matters, even a perfect model errs as much as the mean, up
 # to chance.
 MEAN_SLACK = 1.1
 # Coverage of nominal 90 % intervals if deviations are underestimated by a third: with larger
 # errors, risks are not meaningful.
 LEAST_COVERAGE = 0.7
-# Most columns named, and the least share that each explains.
-MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05
-# Share of visited states beyond the data above which a policy's risks count as unchecked.
-MOST_BEYOND = 0.5
-# Share of visited states beyond the data above which the report warns (held-out states: 1 %).
-MANY_BEYOND = 0.05
+MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05  # of the columns named, and the share that each explains
+# Share of visited states beyond the data above which a policy's risks count as unchecked, and above
+# which the report warns (held-out states: 1 %).
+MOST_BEYOND, MANY_BEYOND = 0.5, 0.05
 KEEP = "Keep the present controller: no policy found is expected to be better."
 SENTENCES = {
-    "log_likelihood": "one step ahead its log-likelihood, {value:.3f}, is less than that of a "
+    "log_likelihood": "one step ahead its log-likelihood, {value:.3f}, is lower than that of a "
     "linear regression, {limit:.3f}; train it longer",
-    "coverage": "one step ahead its 90 % intervals of {target} hold {value:.0%} of what was "
-    "measured: it is overconfident",
+    "coverage": "one step ahead its 90 % intervals of {target} cover {value:.0%} of the "
+    "measurements: it is overconfident",
     "cost_error": "after {steps} replayed steps its error in the cost, {value:.2f} "
     "deviations, is larger than that of always predicting the mean, {limit:.2f}; use a shorter "
     "horizon or a longer history",
-    "cost_coverage": "in replays its 90 % intervals hold {value:.0%} of the observed "
-    "costs: the risks that it predicts are too small",
-    "non_finite": "{value:.2%} of its roll-outs of {steps} steps leave the finite numbers; bound "
-    "what it predicts with a transform of its columns",
+    "cost_coverage": "in replays its 90 % intervals cover {value:.0%} of the observed costs: its "
+    "predicted risks are too small",
+    "non_finite": "{value:.2%} of its roll-outs of {steps} steps are not finite; bound the columns "
+    "that it predicts with transforms",
 }
 
 
@@ -72,10 +65,7 @@ class PlanningWarning(UserWarning):
 @dataclass(frozen=True)
 class Doubt:
     """A reason not to plan with a model: its kind in ``SENTENCES``, the measured ``value`` and the
-    ``limit`` it misses, for an output or a number of steps.
-
-    ``str`` gives a sentence.
-    """
+    ``limit`` it misses, for an output or a number of steps; ``str`` gives the sentence."""
 
     kind: str
     value: float
@@ -134,7 +124,6 @@ class MultiStep:
 
     @property
     def horizon(self) -> int:
-        """T."""
         return len(self.bias)
 
     @property
@@ -144,18 +133,15 @@ class MultiStep:
 
     @property
     def replay_margin(self) -> float:
-        """Possible error of an expected cost: the replay bias plus twice its standard error over
-        non-overlapping passages."""
+        """Possible error of expected costs: the replay bias plus twice its standard error."""
         error = self.spread * self.deviation / np.sqrt(self.separate) if self.separate else 0.0
         return abs(self.replay_bias) + CAUTION * error
 
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """Quality of a model before policies are searched with it; ``horizon`` is the requested one.
-
-    ``str`` gives two tables and the doubts.
-    """
+    """Quality of a model before policies are searched with it; ``horizon`` is the requested one;
+    ``str`` gives two tables and the doubts."""
 
     targets: tuple[str, ...]
     horizon: int
@@ -199,9 +185,9 @@ class Quality:
         units = f"costs in units of their deviation, {many.deviation:.4g}"
         lines += [f"Replayed, {many.windows} windows; {units}", *_align(along)]
         off, apart = many.replay_bias, many.spread * many.deviation
-        lines.append(f"Mean cost of a replayed window: {off:+.4g} off, give or take {apart:.4g}.")
+        lines.append(f"Mean cost of a replayed window: bias {off:+.4g}, deviation {apart:.4g}.")
         if many.horizon < self.horizon:
-            lines.append(f"No held-out episode is long enough for the {self.horizon} steps asked.")
+            lines.append(f"No held-out episode has the {self.horizon} steps of the horizon.")
         return "\n".join([*lines, *(f"Doubt: {doubt}." for doubt in self.doubts)])
 
 
@@ -221,10 +207,10 @@ def find_doubts(targets: Sequence[str], one: OneStep, many: MultiStep) -> tuple[
     return tuple(doubt for doubt, holds in found.items() if holds)
 
 
-def warn_of(doubts: Sequence[Doubt]) -> None:
+def warn_about(doubts: Sequence[Doubt]) -> None:
     """Issue a ``PlanningWarning`` that lists the doubts, if any."""
     if doubts:
-        lines = ["this model is not good enough to plan with:", *map(str, doubts)]
+        lines = ["the model is not good enough to plan with:", *map(str, doubts)]
         warnings.warn("\n  ".join(lines), PlanningWarning, stacklevel=2)
 
 
@@ -251,15 +237,14 @@ def assess(
     samples = replay_costs(model, NOISE_DRAWS, noise_key, draws, passages).reshape(-1, *costs.shape)
     many = compare(samples, costs, model.cost_mean, model.cost_scale)
     rows = (len(one) + 1 - model.embedding.history for one in held_out.episodes)
-    separate = sum(count // costs.shape[1] for count in rows if count > 0)
+    separate = sum(max(count, 0) // costs.shape[1] for count in rows)
     many = replace(many, separate=min(separate, len(costs)))
     targets = model.embedding.target_names
     return Quality(targets, horizon, one, many, find_doubts(targets, one, many))
 
 
 def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator) -> OneStep:
-    """Log-likelihoods and coverage on a sample of held-out rows; the linear regression is fitted to
-    the training log."""
+    """Score a model on held-out rows, next to a linear regression fitted to the training log."""
     regressor, scale = model.regressor, model.regressor.y_standardizer_.scale
     x, y = model.embedding.design(held_out)
     rows = rng.permutation(len(x))[:MOST_ROWS]
@@ -273,9 +258,8 @@ def score_one_step(model: DynamicsModel, held_out: Log, rng: np.random.Generator
     shift = float(np.log(scale).sum())
     places = metrics.pit(regressor.sample(x, DRAWS).reshape(DRAWS, *y.shape), y)
     shares = [metrics.coverage(column, LEVELS) for column in places.T]
-    return OneStep(
-        len(rows), Scores(own, own + shift), Scores(linear - shift, linear), *np.transpose(shares)
-    )
+    scores = Scores(own, own + shift), Scores(linear - shift, linear)
+    return OneStep(len(rows), *scores, *np.transpose(shares))
 
 
 def compare(
@@ -284,7 +268,6 @@ def compare(
     cost_mean: float,
     cost_scale: float,
 ) -> MultiStep:
-    """Compare predicted with observed costs."""
     lost = np.logical_or.accumulate(~np.isfinite(samples), axis=2)
     bias, error, mean_error, coverage = series = np.full((4, costs.shape[1]), np.nan)
     for step in range(costs.shape[1]):
@@ -304,8 +287,7 @@ def compare(
 
 def find_best(trials: Sequence[Trial]) -> int:
     """Index of the policy with the lowest risk-adjusted cost, among those with a finite forecast
-    that stay mostly within the data; if there is none, of the one least beyond the data, which is
-    never recommended."""
+    that stay mostly within the data; if there is none, of the one least beyond the data."""
     costs = np.array([one.careful_cost for one in trials])
     beyond = np.array([one.share_beyond for one in trials])
     finite = np.isfinite(costs)
@@ -329,8 +311,7 @@ def recommend(
 
 
 def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
-    """Expected and risk-adjusted saving of a policy per step; against the logged cost, if the trial
-    has no replay."""
+    """Expected and risk-adjusted saving per step; without a replay, against the logged cost."""
     if np.isnan(trial.saving):
         return (logged_cost - trial.careful_cost,) * 2
     return trial.saving, trial.careful_saving
@@ -339,15 +320,15 @@ def expected_saving(trial: Trial, logged_cost: float) -> tuple[float, float]:
 def frontier_csv(trials: Sequence[Trial], files: Sequence[str]) -> str:
     """One row per policy; non-finite numbers are left blank."""
     names = "epistemic_risk", "aleatoric_risk", "careful_cost", "share_beyond"
-    rows = [["beta", "gamma", "expected_cost", *names, "policy"]]
-    for one, file in zip(trials, files, strict=True):
-        numbers = *one.risk_weights, one.cost, *(getattr(one, name) for name in names)
-        rows.append([*(str(number) if np.isfinite(number) else "" for number in numbers), file])
-    return "".join(",".join(row) + "\n" for row in rows)
+    found = [
+        [*one.risk_weights, one.cost, *(getattr(one, name) for name in names)] for one in trials
+    ]
+    columns = np.where(np.isfinite(found), found, np.nan).T
+    heading = "beta", "gamma", "expected_cost", *names
+    return csv_text(dict(zip(heading, columns, strict=True)) | {"policy": files})
 
 
 def frontier_rows(trials: Sequence[Trial]) -> list[list[str]]:
-    """The table of policies as text, with headings."""
     headings = "β,γ,expected cost,epistemic risk,aleatoric risk,risk-adjusted cost,beyond the data"
     found = [[*headings.split(","), "epistemic risk varies with"]]
     for one in trials:
@@ -373,21 +354,21 @@ def headline(
     if not np.isfinite(best.careful_cost):
         return f"{KEEP} No forecast is finite; {logged}."
     if best.share_beyond > MOST_BEYOND:
-        return (
-            f"{KEEP} All of them are mostly beyond the data, where nothing has checked the model."
-        )
+        why = "All of them are mostly beyond the data, where nothing has checked the model."
+        return f"{KEEP} {why}"
     policy = "with β = {:g} and γ = {:g}".format(*best.risk_weights)
     sums = f"{best.cost:.4g} + {CAUTION:g} · {best.epistemic_risk:.4g} = {best.careful_cost:.4g}"
     saved = f" It is expected to save {best.saving:.3g} ± {best.saving_risk:.2g} a step against "
     saved = "" if np.isnan(best.saving) else f"{saved}the logged controller."
     if recommend(trials, logged_cost, margin, second) is None:
+        saving, careful = expected_saving(best, logged_cost)
         off = f"replayed costs of the logged controller may be off by {margin:.4g}"
         off = "no replayed cost is finite" if np.isnan(margin) else off
-        if expected_saving(best, logged_cost)[0] > margin:
+        if saving > margin:
             opinion = f"expects it to save {best.second_saving:.3g} a step, and {off}"
-            opinion = opinion if np.isfinite(best.second_saving) else "has no forecast of it"
+            opinion = opinion if np.isfinite(best.second_saving) else "has no finite forecast of it"
             off = f"a linear regression, which predicts the next step better, {opinion}"
-        off = f", but {off}" if expected_saving(best, logged_cost)[1] > 0.0 else ""
+        off = f", but {off}" if careful > 0.0 else ""
         best_of = f"The best of them, {policy}, has a risk-adjusted cost of {sums}"
         return f"{KEEP} {best_of}; {logged}{off}.{saved}"
     inside = sum(one.share_beyond <= MOST_BEYOND for one in trials)
@@ -396,10 +377,8 @@ def headline(
     reason = f"it has the lowest risk-adjusted cost of {others}"
     if inside == 1 < len(trials):
         reason = f"it is the only one of {len(trials)} that stays mostly within the data"
-    return (
-        f"The policy {policy} is recommended: {reason}. "
-        f"Its risk-adjusted cost is {sums}; {logged}.{saved}"
-    )
+    reason = f"{reason}. Its risk-adjusted cost is {sums}; {logged}."
+    return f"The policy {policy} is recommended: {reason}{saved}"
 
 
 def advice(

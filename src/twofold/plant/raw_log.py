@@ -122,7 +122,7 @@ class RawLog:
         return np.stack(columns, axis=-1) if columns else np.zeros((len(group), 0))
 
 
-def raw_log_of(log: Log) -> RawLog:
+def to_raw_log(log: Log) -> RawLog:
     """Convert a log back to rows; the last row of an episode has no action, the first no cost."""
     names, episodes, cost = [*log.observations, *log.actions], log.episodes, None
     none = np.full((1, len(log.actions)), np.nan)
@@ -156,7 +156,7 @@ def _more(count: int) -> str:
     return f" and {count} more place{'s' if count > 1 else ''}" if count > 0 else ""
 
 
-def mend(
+def repair(
     raw: RawLog,
     *,
     split_at_restarts: bool = False,
@@ -170,22 +170,22 @@ def mend(
     """Repair a log; rows of an episode become adjacent if their order is known.
 
     ``split_at_restarts`` begins a new episode where the time restarts, or (without times) where an
-    episode resumes after another. ``sort`` sorts the rows of each episode by time.
+    episode continues after another. ``sort`` sorts the rows of each episode by time.
     ``drop_duplicates`` keeps the first row of each time. ``drop_missing`` drops rows with missing
     values, ``drop_stuck`` those of a stuck sensor, and both cut the episode there. ``clip_actions``
     clips actions to their bounds. ``split_at_gaps`` cuts where a time step has another length.
     """
     if split_at_restarts and raw.times is None:
-        raw = raw.cut(returns(raw))
+        raw = raw.cut(find_returns(raw))
     elif split_at_restarts:
-        together, over = np.argsort(raw.part, kind="stable"), backward_rows(raw)[0]
+        together, over = np.argsort(raw.part, kind="stable"), find_backward(raw)[0]
         raw = raw.take(together).cut(np.argsort(together)[over])
-    elif raw.times is None and len(returns(raw)):
+    elif raw.times is None and len(find_returns(raw)):
         return raw
     by_time = [raw.times] if sort and raw.times is not None else []
     raw = raw.take(np.lexsort((*by_time, raw.part)))
     if drop_duplicates:
-        raw = raw.take(np.delete(np.arange(len(raw)), duplicates(raw)))
+        raw = raw.take(np.delete(np.arange(len(raw)), find_duplicates(raw)))
     if drop_missing:
         raw = _drop_missing(raw)
     if drop_stuck:
@@ -195,24 +195,24 @@ def mend(
         clipped = {name: np.clip(raw.values[name], *raw.actions[name]) for name in raw.actions}
         raw = replace(raw, values=raw.values | clipped)
     if split_at_gaps and raw.times is not None:
-        raw = raw.cut(gaps(raw)[0])
+        raw = raw.cut(find_gaps(raw)[0])
     return raw
 
 
-def check_mending(options: Iterable[str]) -> None:
-    """Refuse options that ``mend`` does not have."""
-    known = list(mend.__kwdefaults__ or ())
+def check_repairs(options: Iterable[str]) -> None:
+    """Refuse options that ``repair`` does not have."""
+    known = list(repair.__kwdefaults__ or ())
     for name in options:
         if name not in known:
             hint = f"{', '.join(known)}{nearest(name, known)}"
-            raise LogError(f"there is no option {name!r}; to mend a log there are {hint}")
+            raise LogError(f"there is no option {name!r}; the repairs of a log are {hint}")
 
 
 def _drop_missing(raw: RawLog) -> RawLog:
     """Drop rows with missing observations; without action or cost, a row still ends a piece."""
     bad, starts = [NO_ROWS], [NO_ROWS]
     for name in raw.columns:
-        rows = missing_rows(raw, name)
+        rows = find_missing(raw, name)
         if name in raw.actions:
             starts.append(rows + 1)
         elif name == raw.cost:
@@ -223,7 +223,7 @@ def _drop_missing(raw: RawLog) -> RawLog:
     return raw.cut(np.concatenate(starts)).drop(np.concatenate(bad))
 
 
-def missing_rows(raw: RawLog, name: str) -> np.ndarray:
+def find_missing(raw: RawLog, name: str) -> np.ndarray:
     """Rows without a finite number (not required: last action and first cost of an episode)."""
     bad = ~np.isfinite(raw.columns[name])
     if name in raw.actions or name == raw.cost:
@@ -231,14 +231,14 @@ def missing_rows(raw: RawLog, name: str) -> np.ndarray:
     return np.flatnonzero(bad)
 
 
-def returns(raw: RawLog) -> np.ndarray:
-    """Rows at which an episode resumes after rows of another."""
+def find_returns(raw: RawLog) -> np.ndarray:
+    """Rows at which an episode continues after rows of another."""
     starts = np.flatnonzero(np.diff(raw.part, prepend=-1))
     _, first = np.unique(raw.part[starts], return_index=True)
     return np.delete(starts, first)
 
 
-def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
+def find_backward(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
     """Rows at which the time of an episode restarts (goes back to the start of the preceding rows,
     or further), and rows that are only out of order."""
     over, back = [NO_ROWS], [NO_ROWS]
@@ -252,7 +252,7 @@ def backward_rows(raw: RawLog) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(over), np.concatenate(back)
 
 
-def duplicates(raw: RawLog) -> np.ndarray:
+def find_duplicates(raw: RawLog) -> np.ndarray:
     """Rows with the same time as an earlier row of the episode."""
     if raw.times is None:
         return NO_ROWS
@@ -261,7 +261,7 @@ def duplicates(raw: RawLog) -> np.ndarray:
     return np.sort(order[1:][same])
 
 
-def gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
+def find_gaps(raw: RawLog, tolerance: float = GAP) -> tuple[np.ndarray, np.ndarray, float]:
     """Rows after steps of unusual length, those lengths, and the usual step."""
     rows = np.concatenate([NO_ROWS, *raw.in_time])
     steps = np.diff(raw.times[rows])  # type: ignore[index]

@@ -19,7 +19,7 @@ from twofold.model.spec import Draws
 from twofold.plant import policy
 from twofold.plant.embedding import Embedding
 from twofold.plant.imitation import HIDDEN
-from twofold.plant.log import Log, Start, Window, check_length, stretches
+from twofold.plant.log import Log, Start, Starts, Window, check_length, list_stretches
 from twofold.plant.policy import DTYPE
 from twofold.plant.rollout import DynamicsModel, Scales, Task, Trace, draw_noise, particles, rollout
 
@@ -32,7 +32,7 @@ class Passages(NamedTuple):
     """Windows of B passages, the actions and observations of the T steps that followed, and the
     weights of an imitation of the controller (None: actions are replayed as logged)."""
 
-    start: Window | Start
+    start: Starts
     actions: Float[Any, "B T A"]
     observations: Float[Any, "B T D"]
     controller: Float[Any, "P"] | None = None
@@ -60,7 +60,7 @@ def choose_passages(
     history = model.embedding.history
     check_length(log, history)
     length = min(horizon, max(map(len, log.episodes)) - history + 1)
-    seen, done = stretches(log, history + length)
+    seen, done = list_stretches(log, history + length)
     rows = np.sort(rng.permutation(len(seen))[:num])
     chosen = as_passages(model.embedding, seen[rows], done[rows], model.controller)
     pay = jax.vmap(jax.vmap(model.cost))
@@ -77,13 +77,12 @@ def replay_task(model: DynamicsModel) -> Task:
 def replay(
     task: Task, noise_draws: int, key: Key, scales: Scales, draws: Draws, passages: Passages
 ) -> Trace:
-    """``noise_draws`` roll-outs of each passage for each weight draw: the imitation of the
-    controller acts, and what the logged actions differ from it is added."""
+    """``noise_draws`` roll-outs of each passage for each weight draw, under the imitation of the
+    controller plus what the logged actions differed from it."""
     (num, horizon, _), count = passages.actions.shape, draws.weights.shape[0]
     noise = draw_noise(key, task.model, horizon, count, num * noise_draws)
-    controller = passages.controller
-    if controller is None:
-        controller = jnp.zeros(network.num_weights(task.shape.sizes))
+    still = jnp.zeros(network.num_weights(task.shape.sizes))
+    controller = still if passages.controller is None else passages.controller
     explored = jnp.swapaxes(explorations(task, scales, controller, passages), 0, 1)
     offsets = jnp.repeat(explored, noise_draws, axis=1)[:, None, None]
     offsets = jnp.broadcast_to(offsets, (horizon, count, *offsets.shape[2:]))

@@ -45,8 +45,7 @@ from twofold.model.spec import BNNLV, WIDE, Draws, Posterior, SampledPosterior
 from twofold.plant import imitation, policy
 from twofold.plant.cost import Cost, CostFunction, cost_of
 from twofold.plant.embedding import Embedding, Seen
-from twofold.plant.imitation import imitate
-from twofold.plant.log import Log, Start, Window, follow, steps
+from twofold.plant.log import Log, Start, Starts, find_successors, steps
 from twofold.plant.moves import find_switches, rates_of
 from twofold.plant.policy import DTYPE, LearnedPolicy, PolicyNetwork
 
@@ -92,13 +91,12 @@ class Trace(NamedTuple):
 
 
 def draw_noise(key: Key, model: BNNLV, horizon: int, draws: int, particles: int) -> Noise:
-    """Noise for a whole roll-out."""
     size = model.latents + model.num_noise
     drawn = jax.random.normal(key, (horizon, draws, particles, size), DTYPE)
     return Noise(drawn[..., : model.latents], drawn[..., model.latents :])
 
 
-def particles(starts: Window | Start, num: int) -> Window | Start:
+def particles(starts: Starts, num: int) -> Starts:
     """Repeat windows ``[starts, …]`` as particles ``[starts · num, …]``, grouped by start."""
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, num, axis=0), starts)
 
@@ -109,7 +107,7 @@ def rollout(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window | Start,
+    windows: Starts,
     offsets: Float[Array, "T M S B A"] | None = None,
     bounded: bool = False,
 ) -> Trace:
@@ -122,8 +120,8 @@ def rollout(
     embedding, places = task.embedding, task.embedding.layout
     # All lags of a column use the mean and scale of its newest value.
     units = scales.features.at(places.newest)
-    acting = _acting(task, scales, units, weights, layout[0])
-    respond = _responding(task, scales, units, draws, layout)
+    acting = _carried_policy(task, scales, units, weights, layout[0])
+    respond = _carried_model(task, scales, units, draws, layout)
 
     def each_particle(function: Callable) -> Callable:
         return jax.vmap(jax.vmap(jax.vmap(function)))
@@ -140,7 +138,7 @@ def rollout(
         (seen, previous), (latent, additive, offset, coming) = carry, inputs
         action = policy.act(task.shape, acting, seen.past)
         action = action if offset is None else action + offset
-        action = policy.keep_in_bounds(task.shape, action) if bounded else action
+        action = policy.clip_actions(task.shape, action) if bounded else action
         action = policy.limit_rates(task.shape, action, previous) if limited else action
         given = () if coming is None else (jnp.broadcast_to(coming, (*layout, coming.shape[-1])),)
         output = respond(seen.past, new_of(seen.newest, action, *given), latent, additive)
@@ -174,10 +172,10 @@ def for_carried(
     return Layer(jnp.concatenate([kernel, unseen], axis=-1)[..., inverse], bias)
 
 
-def _acting(
+def _carried_policy(
     task: Task, scales: Scales, units: Standardizer, weights: Float[Array, "S P"], draws: int
 ) -> tuple[RowLayer, ...]:
-    """The policies' layers for carried values, copied for all weight draws, which is cheaper than
+    """The layers of policies for carried values, copied for all weight draws, which is cheaper than
     transposing the points at every step."""
     first, *rest = network.unflatten(task.shape.sizes, weights)
     layers = for_carried(first, task.embedding.layout.features, scales.features, units), *rest
@@ -185,7 +183,7 @@ def _acting(
     return network.for_rows(copied)
 
 
-def _responding(
+def _carried_model(
     task: Task, scales: Scales, units: Standardizer, draws: Draws, layout: tuple[int, int, int]
 ) -> Callable[..., Float[Array, "M S B O"]]:
     """The model's output in raw units, from carried values, new values and the shared noise."""
@@ -246,7 +244,7 @@ def values_and_gradients(
     weights: Float[Array, "S P"],
     draws: Draws,
     noise: Noise,
-    windows: Window | Start,
+    windows: Starts,
 ) -> tuple[Float[Array, "S"], Float[Array, "S P"]]:
     """An objective of each policy's roll-outs and its gradient in that policy's weights.
 
@@ -296,7 +294,7 @@ class DynamicsModel:
         if expected != found:
             raise ValueError(
                 f"the embedding gives {expected[0]} inputs and {expected[1]} outputs, but the "
-                f"regressor was fitted to {found[0]} and {found[1]}: use embedding.design(log)"
+                f"regressor was fitted to {found[0]} and {found[1]}; fit embedding.design(log)"
             )
         self.rates = rates_of(log, max_rate or {})
         embedding = replace(embedding, limited=True) if self.rates else embedding
@@ -316,8 +314,8 @@ class DynamicsModel:
         return jax.tree.map(partial(jnp.asarray, dtype=DTYPE), self.regressor.posterior_)
 
     def draws_of(self, wanted: int) -> int:
-        """Number of weight draws to use: of a posterior that is a set of draws, at most as many as
-        it has, because repetitions would bias the variance between them."""
+        """Number of weight draws to use: of a sampled posterior, at most as many as it has, because
+        repetitions would bias the variance between them."""
         found = self.regressor.posterior_
         if not isinstance(found, SampledPosterior):
             return wanted
@@ -328,11 +326,10 @@ class DynamicsModel:
         """Weights of an imitation of the logged controller (``twofold.plant.imitation``)."""
         history, shape = self.embedding.history, self.task(imitation.HIDDEN).shape
         actions = steps(self.log, history).actions
-        return imitate(shape, self.features, actions, follow(self.log, history))
+        return imitation.imitate(shape, self.features, actions, find_successors(self.log, history))
 
     @property
     def scales(self) -> Scales:
-        """All standardisations."""
         seen = Standardizer.fit(self.features.astype(float))
         parts = self.regressor.x_standardizer_, self.regressor.y_standardizer_, seen
         x, y, features = jax.tree.map(partial(jnp.asarray, dtype=DTYPE), parts)
@@ -355,9 +352,8 @@ class DynamicsModel:
 
     def task(self, hidden: tuple[int, ...]) -> Task:
         """The static task for policies with these hidden layers."""
-        shape = PolicyNetwork(
-            self.features.shape[1], hidden, *self.bounds, self.rates, self.switches
-        )
+        limits = *self.bounds, self.rates, self.switches
+        shape = PolicyNetwork(self.features.shape[1], hidden, *limits)
         return Task(self.regressor.model_, self.embedding, self.cost, shape)
 
     def under(self, own: LearnedPolicy) -> tuple[Task, Scales, Float[Array, "P"]]:
@@ -380,7 +376,7 @@ def fit_regressors(
         return [load(path) for path in paths]
     own = [clone(one).set_params(checkpoint=folder / CHECKPOINT) for one in regressors]
     x, y = embedding.design(log)
-    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+    with whole_fits(f"finished parts are in {folder}; the same call resumes from there"):
         fit_many(own, [x] * len(own), [y] * len(own))
     for regressor, path in zip(own, paths, strict=True):
         regressor.set_params(checkpoint=None).save(path)

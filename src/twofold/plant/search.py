@@ -40,6 +40,7 @@ CLEARLY = 0.01  # fraction of the deviation of costs by which J must be lower to
 CLAIM, CHECKPOINT = "search.json", "search.checkpoint"
 Pair = tuple[float, float]
 Member = tuple[Pair, int]  # with the seed of its initial weights
+MakeCheckpoint = Callable[[Sequence[Member], str], Checkpoint | None]
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,6 @@ class SearchSettings:
 
     @property
     def epochs_of_round(self) -> int:
-        """Epochs of each round."""
         return -(-self.epochs // self.rounds)
 
 
@@ -124,12 +124,8 @@ def search_policies(
     if folder is None:
         return _search(config, plant, members, settings, lambda own, suffix: None, verbose)
     folder = Path(folder)
-    identity = {
-        "settings": asdict(settings),
-        "random_state": random_state,
-        "distance": distance,
-        "model": model.fingerprint,
-    }
+    identity = {"settings": asdict(settings), "random_state": random_state}
+    identity |= {"distance": distance, "model": model.fingerprint}
 
     def identify(own: Sequence[Member]) -> dict[str, Any]:
         return identity | {"members": [[*pair, seed] for pair, seed in own]}
@@ -142,7 +138,7 @@ def search_policies(
     paths = [folder / f"{name}.policy" for name in names]
     if all(path.exists() for path in paths):
         return [load_policy(path) for path in paths]
-    with whole_fits(f"{folder} keeps what there is, and the same call resumes from there"):
+    with whole_fits(f"finished parts are in {folder}; the same call resumes from there"):
         policies = _search(config, plant, members, settings, checkpoint, verbose)
     for path, own in zip(paths, policies, strict=True):
         own.save(path)
@@ -166,11 +162,8 @@ def best_of(policies: Sequence[LearnedPolicy]) -> list[LearnedPolicy]:
 
 
 def policy_bytes(config: Config) -> int:
-    """Memory in bytes for the roll-outs of one policy.
-
-    For the backward pass, each step stores the policy's inputs, the observation, and one byte per
-    ReLU or four per tanh.
-    """
+    """Memory for the roll-outs of one policy: for the backward pass, each step stores the policy's
+    inputs, the observation, and one byte per ReLU or four per tanh."""
     model, shape = config.task.model, config.task.shape
     units = sum(shape.hidden) + sum(model.sizes) * (1 if model.activation == "relu" else 4)
     kept = 4 * (2 * shape.features + model.sizes[0]) + units
@@ -198,24 +191,21 @@ def _search(
     plant: Plant,
     members: Sequence[Member],
     settings: SearchSettings,
-    checkpoint: Callable[[Sequence[Member], str], Checkpoint | None],
+    checkpoint: MakeCheckpoint,
     verbose: bool | str,
 ) -> list[LearnedPolicy]:
-    """All rounds of all members."""
-    beginnings = jnp.stack(
-        [jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members]
-    )
+    keys = jnp.stack([jax.random.fold_in(jax.random.key(POLICY_STREAM), s) for _, s in members])
     problem = RiskWeights(*jnp.asarray([pair for pair, _ in members], DTYPE).T)
     if settings.rounds > 1:  # a single policy has no other to take over
-        beginnings = jax.vmap(jax.random.fold_in)(beginnings, jnp.arange(len(members)))
+        keys = jax.vmap(jax.random.fold_in)(keys, jnp.arange(len(members)))
     for number in range(settings.rounds):
         own = plant._replace(key=jax.random.fold_in(plant.key, number)) if number else plant
         title = "searching" + (f", round {number + 1} of {settings.rounds}" if number else "")
         batches = np.full(len(members), settings.updates)
         plan = Plan(settings.epochs_of_round, batches, "epochs", verbose, None, title, "criterion")
-        weights, values, stopped = _run_round(
-            config, own, members, beginnings, problem, plan, checkpoint, f".{number}" * bool(number)
-        )
+        suffix = f".{number}" * bool(number)
+        found = _run_round(config, own, members, keys, problem, plan, checkpoint, suffix)
+        weights, values, stopped = found
         if settings.rounds > 1:
             weights, values = take_best(config, plant, members, problem, weights)
             problem = problem._replace(begin=jnp.asarray(weights))
@@ -236,11 +226,11 @@ def _run_round(
     keys: Keys,
     problem: RiskWeights,
     plan: Plan,
-    checkpoint: Callable[[Sequence[Member], str], Checkpoint | None],
+    checkpoint: MakeCheckpoint,
     suffix: str,
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """All updates of a round, with as many members at once as fit into memory; returns weights and
-    J of all members, and whether Ctrl-C ended it."""
+    """Run a round, with as many members at once as fit into memory; returns weights and J of all
+    members, and whether Ctrl-C ended it."""
     at_once = policies_at_once(config)
     memory.refuse_beyond(
         min(at_once, len(members)) * policy_bytes(config),
@@ -256,15 +246,14 @@ def _run_round(
         try:
             found = train(build(config), keys[rows], group, plant, one)
         except NonFiniteEnergyError as error:
-            first_problem = jax.tree.map(lambda leaf: leaf[0], group)
-            begun = init(config, keys[first], first_problem).weights
+            begun = init(config, keys[first], jax.tree.map(lambda leaf: leaf[0], group)).weights
             raise NonFiniteEnergyError(
                 f"roll-outs of policies from (β, γ) = {own[0][0]} on have no finite criterion: "
                 + explain_lost(config, plant, begun)
             ) from error
         stopped = len(found.energies) < plan.epochs
         if stopped and first + at_once < len(members):
-            raise KeyboardInterrupt("stopped by Ctrl-C before all policies were begun")
+            raise KeyboardInterrupt("stopped by Ctrl-C before all policies had started")
         weights.append(np.asarray(found.states.weights))
         values.append(found.energies[-LAST_EPOCHS:].mean(axis=0))
     return np.concatenate(weights), np.concatenate(values), stopped
@@ -278,16 +267,11 @@ def take_best(
     weights: Float[np.ndarray, "S P"],
 ) -> tuple[Float[np.ndarray, "S P"], Float[np.ndarray, "S"]]:
     """For each member, the weights that are best by its criterion among all members with its seed
-    (its own unless others are clearly better), and their J, on common draws not used in the
-    search."""
-    numbers = COMPARED_FROM + jnp.arange(COMPARED)
-    at_once = policies_at_once(config)
-    parts = [
-        compare(
-            config, problem._replace(begin=None), plant, weights[first : first + at_once], numbers
-        )
-        for first in range(0, len(weights), at_once)
-    ]
+    (its own unless others are clearly better), and J, on common draws not used in the search."""
+    numbers, at_once = COMPARED_FROM + jnp.arange(COMPARED), policies_at_once(config)
+    given = config, problem._replace(begin=None), plant
+    groups = (weights[first : first + at_once] for first in range(0, len(weights), at_once))
+    parts = [compare(*given, group, numbers) for group in groups]
     values = np.nan_to_num(np.concatenate(parts, axis=1), nan=np.inf)
     seeds = np.array([seed for _, seed in members])
     values[seeds[:, None] != seeds] = np.inf
@@ -306,8 +290,8 @@ def _plant(
     if distance:
         seen = jax.tree.map(np.asarray, scales.features).transform(model.features)
         known = centroids(seen, CENTROIDS, random_state)
-    rates = (settings.learning_rate, settings.learning_rate_decay)
     lengths = settings.epochs_of_round, settings.updates
+    rates = settings.learning_rate, settings.learning_rate_decay
     schedule = Schedule(*map(jnp.int32, lengths), *map(DTYPE, rates))
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
     found = model.embedding.starts(model.log, settings.horizon)

@@ -1,8 +1,7 @@
 """A second opinion on policies: a linear regression in place of the model.
 
-Where a linear regression predicts the next step better than the model, a policy may exploit what
-the model has wrong and the regression right. Such a policy is recommended only if it saves on the
-regression too.
+Where a linear regression predicts the next step better than the model, a policy may exploit errors
+that only the model makes. It is then recommended only if it also saves on the regression.
 """
 
 import copy

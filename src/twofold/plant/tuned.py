@@ -22,8 +22,7 @@ from twofold.plant.replay import PASSAGES, Passages, choose_passages, replay_cos
 from twofold.plant.rollout import DynamicsModel
 from twofold.plant.tuning import TuningSettings, gather, tune_draws
 
-HELD_OUT = 0.25
-NOISE_DRAWS = 5
+HELD_OUT, NOISE_DRAWS = 0.25, 5
 # Neighbouring passages share rows, so standard errors come from the means of this many groups.
 GROUPS = 8
 DRAW_STREAM, REPLAY_STREAM = 1, 2
@@ -48,9 +47,9 @@ class Tuning:
         if not self.horizon:
             return "The model was not tuned on roll-outs: the runs of the log are too short."
         found = (
-            f"on runs that tuning had not seen, the mean cost of {self.steps} replayed steps was "
-            f"off by {self.error_before:.3g} before and {self.error_after:.3g} after "
-            f"(on average {self.bias_before:+.3g} and {self.bias_after:+.3g})"
+            f"on runs held out from tuning, the mean cost of {self.steps} replayed steps was off "
+            f"by {self.error_before:.3g} before and {self.error_after:.3g} after (on average by "
+            f"{self.bias_before:+.3g} and {self.bias_after:+.3g})"
         )
         if self.kept:
             return f"The model was tuned on roll-outs of {self.horizon} steps: {found}."
@@ -75,24 +74,19 @@ def tune_all(
         model, model.log, draws, tuning.horizon, weights, settings, random_state=random_state,
         checkpoint=checkpoint, verbose=verbose,
     )  # fmt: skip
-    return with_draws(model, found)
+    return replace_draws(model, found)
 
 
-def part_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
+def split_draws(model: DynamicsModel) -> tuple[DynamicsModel, DynamicsModel]:
     """Split a tuned model into one with half of the draws, for the search of policies, and one with
-    the other half, to evaluate them: a policy also exploits chance properties of the draws used in
-    its search."""
+    the rest, to evaluate them: policies also exploit chance properties of the draws they saw."""
     posterior = model.regressor.posterior_
     middle = max(1, len(posterior.weights) // 2)
-    first, last = (
-        with_draws(model, Draws(*(part[rows] for part in posterior)))
-        for rows in (slice(None, middle), slice(-middle, None))
-    )
-    return first, last
+    first, last = ([part[rows] for part in posterior] for rows in np.s_[:middle, -middle:])
+    return replace_draws(model, Draws(*first)), replace_draws(model, Draws(*last))
 
 
-def with_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
-    """The model with a posterior of these draws."""
+def replace_draws(model: DynamicsModel, draws: Draws) -> DynamicsModel:
     regressor = copy.copy(model.regressor)
     regressor.posterior_ = SampledPosterior(*jax.device_get(draws))
     return model.with_regressor(regressor)
@@ -140,8 +134,7 @@ def _summary(errors: np.ndarray) -> tuple[float, float]:
 
 
 def is_better(after: Float[np.ndarray, "B"], before: Float[np.ndarray, "B"]) -> bool:
-    """Whether the squared errors of consecutive passages have decreased by more than the standard
-    error over groups of neighbours."""
+    """Whether squared errors have decreased by more than the standard error over their groups."""
     fallen = np.square(before) - np.square(after)
     groups = [part.mean() for part in np.array_split(fallen, min(GROUPS, len(fallen)))]
     error = np.std(groups, ddof=1) / np.sqrt(len(groups)) if len(groups) > 1 else 0.0
@@ -158,7 +151,6 @@ def replay_errors(
 
 
 def draw_weights(model: DynamicsModel, wanted: int, random_state: int) -> Draws:
-    """Weight draws to be tuned; of a posterior that is a set of draws, at most as many as it
-    has."""
+    """Weight draws to be tuned; of a sampled posterior, at most as many as it has."""
     key = jax.random.fold_in(jax.random.key(DRAW_STREAM), random_state)
     return model.posterior.sample(key, model.draws_of(wanted))

@@ -68,8 +68,7 @@ class TuningSettings:
 
 @dataclass(frozen=True)
 class Config:
-    """Static settings of compiled updates: roll-outs, T, stretches per update, updates per
-    epoch."""
+    """Static settings of updates: roll-outs, T, stretches per update, updates per epoch."""
 
     task: Task
     horizon: int
@@ -158,7 +157,6 @@ def draw_starts(config: Config, problem: Problem, logged: Logged, key: Key) -> I
 
 
 def init(config: Config, key: Key, problem: Problem) -> State:
-    """Initial state: the draw as fitted."""
     weights = problem.draw.weights
     return State(weights, OPTIMISER.init(weights))
 
@@ -226,16 +224,11 @@ def gather(model: DynamicsModel, log: Log, horizon: int, settings: TuningSetting
     for one in log.episodes:
         starts.append(np.arange(first, max(first, first + len(one) + 2 - size)))
         first += len(one) + 1
-    observations = jnp.asarray(seen, DTYPE)
+    observations, actions = jnp.asarray(seen, DTYPE), jnp.asarray(done, DTYPE)
+    rows = jnp.asarray(np.concatenate(starts), jnp.int32)
     deviations = np.asarray(signals(replay_task(model), observations), float).std(axis=0)
+    deviations = jnp.asarray(np.where(deviations > 0.0, deviations, 1.0), DTYPE)
+    controller = jnp.asarray(model.controller, DTYPE)
     lengths = jnp.int32(settings.epochs), jnp.int32(settings.updates)
     schedule = Schedule(*lengths, DTYPE(settings.learning_rate), DTYPE(1.0))
-    return Logged(
-        observations,
-        jnp.asarray(done, DTYPE),
-        jnp.asarray(np.concatenate(starts), jnp.int32),
-        model.scales,
-        jnp.asarray(np.where(deviations > 0.0, deviations, 1.0), DTYPE),
-        jnp.asarray(model.controller, DTYPE),
-        schedule,
-    )
+    return Logged(observations, actions, rows, model.scales, deviations, controller, schedule)

@@ -168,8 +168,8 @@ def test_neutral_is_the_baseline(state):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"mean_wind": (12.0, 8.0)}, "mean_wind must be a rising pair above 0"),
-        ({"intensity": (0.0, 0.1)}, "intensity must be a rising pair above 0"),
+        ({"mean_wind": (12.0, 8.0)}, "mean_wind must satisfy 0 < low <= high"),
+        ({"intensity": (0.0, 0.1)}, "intensity must satisfy 0 < low <= high"),
         ({"history": 0}, "history must be 1 decision or more, got 0"),
         ({"load_weight": -1.0}, "load_weight must be 0 or more"),
         ({"persistence": 1.0}, r"persistence must lie in \[0, 1\)"),

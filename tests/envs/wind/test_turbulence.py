@@ -216,7 +216,7 @@ def test_the_rotor_feels_less_than_the_hub():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"lowest": 3.0}, "frequencies must rise"), ({"bins": 1}, "bins must be 2 or more")],
+    [({"lowest": 3.0}, "0 < lowest < highest"), ({"bins": 1}, "bins must be 2 or more")],
 )
 def test_an_impossible_spectrum_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):

@@ -99,7 +99,6 @@ def no_drifts(num: int) -> Drift:
 
 
 def begin_stretch(value: Scalar | float, drift: Drift) -> SetPoint:
-    """Start the first stretch."""
     slope = jnp.where(drift.still < STILL, 0.0, drift.slope)
     return SetPoint(jnp.asarray(value, float), slope, jnp.int32(0), drift.length)
 
@@ -178,7 +177,6 @@ def cost(params: Params, state: State) -> Scalar:
 
 
 def step(params: Params, state: State, action: Float[Array, "3"], noise: Noise) -> State:
-    """One step of the plant."""
     point = move_setpoint(state.point, noise.drift) if params.drifting else state.point
     steering = steer(state.steering, action)
     running = operational_cost(steering[0], steering[1], point.value)
@@ -217,7 +215,6 @@ def _settle(params: Params, state: State, steering: Float[Array, "3"], noise: No
 
 
 def sample_noise(key: Key, params: Params = PAPER) -> Noise:
-    """Random numbers of one step."""
     return jax.tree.map(lambda leaf: leaf[0], sample_noises(key, 1, params))
 
 

@@ -48,7 +48,6 @@ SCALE = -1.0 / float(-2 * LOWEST**2 + LOWEST**4 - TILT * LOWEST)
 
 
 def start() -> Calibration:
-    """Initial, calibrated state."""
     return Calibration(jnp.int32(1), jnp.int32(1), jnp.int32(0))
 
 
@@ -85,8 +84,7 @@ def turn(calibration: Calibration, position: Scalar) -> Calibration:
     driven = jnp.where(at_worst, 0, response * side)
     angle = angle + jnp.where(safe, -jnp.sign(angle), driven)
     response = jnp.where(jnp.abs(angle) >= STRONGEST, -1, response)
-    angle = jnp.where(
-        jnp.abs(angle) < STRONGEST, angle, 2 * STRONGEST - (angle + 4 * STRONGEST) % (4 * STRONGEST)
-    )
+    wrapped = 2 * STRONGEST - (angle + 4 * STRONGEST) % (4 * STRONGEST)
+    angle = jnp.where(jnp.abs(angle) < STRONGEST, angle, wrapped)
     settled = (angle == 0) & safe
     return Calibration(jnp.where(settled, 1, new_domain), jnp.where(settled, 1, response), angle)

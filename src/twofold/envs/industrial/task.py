@@ -32,8 +32,7 @@ class Watched(NamedTuple):
     window: Float[Array, "H 4"]
 
 
-def seen(params: Params, plant: State) -> Float[Array, "4"]:
-    """Velocity, gain, shift and cost."""
+def measure(params: Params, plant: State) -> Float[Array, "4"]:
     return jnp.append(plant.steering, dynamics.cost(params, plant))
 
 
@@ -63,7 +62,7 @@ def reset(key: Key, params: Params) -> Watched:
     extra = jax.random.randint(length_key, (), 0, LONGEST_EXTRA)
     noise = dynamics.sample_noise(noise_key, params)
     plant = dynamics.reset(params, point, noise.drift, noise)
-    watched = Watched(plant, jnp.tile(seen(params, plant), (HISTORY, 1)))
+    watched = Watched(plant, jnp.tile(measure(params, plant), (HISTORY, 1)))
 
     def warm(index: Array, watched: Watched) -> Watched:
         action_key, step_key = jax.random.split(jax.random.fold_in(warm_key, index))
@@ -77,7 +76,7 @@ def step(key: Key, watched: Watched, action: Float[Array, "3"], params: Params) 
     """One step, added to the window."""
     noise = dynamics.sample_noise(key, params)
     plant = dynamics.step(params, watched.plant, action, noise)
-    return Watched(plant, jnp.concatenate([watched.window[1:], seen(params, plant)[None]]))
+    return Watched(plant, jnp.concatenate([watched.window[1:], measure(params, plant)[None]]))
 
 
 def industrial_benchmark(

@@ -33,7 +33,6 @@ class Table(NamedTuple):
 
 @cache
 def nrel_5mw() -> Table:
-    """The table of the NREL 5-MW rotor."""
     with np.load(FILE) as arrays:
         return Table(**{name: arrays[name] for name in Table._fields})
 
@@ -115,7 +114,6 @@ def follow(value: Scalar, command: Scalar, lag: float, rate: float) -> Scalar:
 
 
 def limit(actuators: Actuators, commands: Commands) -> Commands:
-    """Commands within the actuators' range."""
     pitch = jnp.clip(commands.pitch, actuators.lowest_pitch, actuators.highest_pitch)
     return Commands(pitch, jnp.clip(commands.torque, 0.0, actuators.highest_torque))
 

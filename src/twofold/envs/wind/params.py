@@ -105,10 +105,8 @@ class Turbine:
 
     def __post_init__(self):
         if not 0 < self.time_step <= 0.1:
-            raise ValueError(
-                f"time_step must lie in (0, 0.1] s, got {self.time_step}: longer steps do not "
-                "follow the torsion of the drive train at 2.2 Hz"
-            )
+            why = "longer steps do not resolve the torsion of the drive train at 2.2 Hz"
+            raise ValueError(f"time_step must lie in (0, 0.1] s, got {self.time_step}: {why}")
 
 
 NREL_5MW = Turbine()

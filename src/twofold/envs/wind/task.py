@@ -67,7 +67,7 @@ class Params:
         for name in ("mean_wind", "intensity"):
             low, high = getattr(self, name)
             if not 0 < low <= high:
-                raise ValueError(f"{name} must be a rising pair above 0, got {(low, high)}")
+                raise ValueError(f"{name} must satisfy 0 < low <= high, got {(low, high)}")
         check_fields(self, "history horizon", "be 1 decision or more", lambda value: value >= 1)
         weights = "load_weight warm_up anemometer_noise exploration"
         check_fields(self, weights, "be 0 or more", lambda value: value >= 0)
@@ -188,7 +188,6 @@ def behaviour(params: Params = PARAMS) -> Policy:
 
 
 def wind_turbine(params: Params = PARAMS) -> System:
-    """The task as a system."""
     low, high = np.tile(np.array(list(SIGNALS.values())).T, params.history)
     ages = ["", *(f", {age} s before" for age in range(1, params.history))]
 

@@ -32,7 +32,7 @@ class Spectrum:
     def __post_init__(self):
         if not 0 < self.lowest < self.highest:
             given = f"lowest {self.lowest} and highest {self.highest} Hz"
-            raise ValueError(f"frequencies must rise from above 0, got {given}")
+            raise ValueError(f"frequencies must satisfy 0 < lowest < highest, got {given}")
         check_fields(self, "bins", "be 2 or more", lambda value: value >= 2)
 
     @property
@@ -125,7 +125,6 @@ def build(spectrum: Spectrum, mean: Scalar, sigma: Scalar, draws: Float[Array, "
 
 
 def sample(key: Key, spectrum: Spectrum, mean: Scalar, sigma: Scalar) -> Wind:
-    """A random wind."""
     return build(spectrum, mean, sigma, jax.random.uniform(key, (3, spectrum.bins)))
 
 
@@ -137,7 +136,7 @@ def winds(
     step = 2.0 * jnp.pi * spacing * wind.frequency
     first = 2.0 * jnp.pi * wind.frequency * start
     rotor, rest = first + wind.rotor_phase, first + wind.rest_phase
-    along = turned(wind.rotor_amplitude, rotor, step, num)
+    along = sum_sinusoids(wind.rotor_amplitude, rotor, step, num)
     shrink, shift = mean_turn(step, num)
     shared = jnp.sum(wind.hub_amplitude * shrink * jnp.cos(rotor + shift))
     independent = jnp.sum(wind.rest_amplitude * shrink * jnp.cos(rest + shift))
@@ -150,7 +149,7 @@ def mean_turn(step: Float[Array, "F"], num: int) -> tuple[Float[Array, "F"], Flo
     return jnp.sinc(num * turns) / jnp.sinc(turns), 0.5 * (num - 1) * step
 
 
-def turned(
+def sum_sinusoids(
     amplitude: Float[Array, "F"], phase: Float[Array, "F"], step: Float[Array, "F"], num: int
 ) -> Float[Array, "num"]:
     """``Σ_f a_f cos(φ_f + t δ_f)`` for t = 0 … n − 1. A GPU computes the cosines while summing. On
