@@ -44,7 +44,7 @@ class Claim(NamedTuple):
     """A sentence of the paper and how it is checked.
 
     ``checks`` reads the numbers of the paper's posterior from a record, ``others`` those of the
-    ensemble; None if nothing was measured, with the ``reason``.
+    default; None if nothing was measured, with the ``reason``.
     """
 
     place: str

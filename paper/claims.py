@@ -53,7 +53,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 class Judged(NamedTuple):
-    """A claim with the checks of the paper's posterior and of the ensemble."""
+    """A claim with the checks of the paper's posterior and of the default."""
 
     claim: Claim
     checks: list[Check]
@@ -80,7 +80,7 @@ def tabulate_group(group: str, results: Path) -> str:
         "here": [_shown(one.checks) or one.claim.reason for one in judged],
         "holds if": [_rule(one.checks) for one in judged],
         "verdict": [f"**{verdict(one.checks)}**" for one in judged],
-        "with the ensemble": [_judged(one.others) for one in judged],
+        "with the default": [_judged(one.others) for one in judged],
     }
     kept = {heading: cells for heading, cells in columns.items() if any(cells)}
     rows = [[cell or "–" for cell in row] for row in zip(*kept.values(), strict=True)]

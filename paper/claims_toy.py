@@ -79,8 +79,8 @@ def exceeds(name: str, pairs: Mapping[str, tuple[str, str]]) -> Checks:
 
 
 def _on_both(checks: Callable[..., Checks], problem: str, *words: str) -> tuple[Checks, Checks]:
-    """Checks for the paper's posterior and for the ensemble."""
-    return checks(problem, "alpha_1", *words), checks(problem, "ensemble", *words)
+    """Checks for the paper's posterior and for the default."""
+    return checks(problem, "alpha_1", *words), checks(problem, "langevin", *words)
 
 
 def gaussian_limit() -> float:
