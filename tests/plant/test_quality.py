@@ -215,6 +215,16 @@ def test_who_is_mostly_beyond_the_data_is_not_recommended():
     assert "All of them are mostly beyond the data" in advice((), [farther, away], 15.0)[0]
 
 
+def test_finer_steps_of_beta_are_advised_between_a_rejected_and_the_recommended_policy():
+    away, near = trial_of(2.0, 8.0, 0.1, beyond=0.7), trial_of(30.0, 12.0, 0.1)
+    (hint,) = (one for one in advice((), [away, near], 15.0) if "between" in one)
+    assert "between 2 and 30" in hint
+    dearer = trial_of(2.0, 20.0, 0.1, beyond=0.7)
+    inside = trial_of(2.0, 8.0, 0.1)
+    for trials in ([dearer, near], [inside, near], [away], [near]):
+        assert not any("between" in one for one in advice((), trials, 15.0))
+
+
 def test_the_advice_says_why_and_how_far_to_believe_it():
     first, second, *rest = advice((), TRIALS, 15.0)
     assert (

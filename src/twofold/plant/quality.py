@@ -381,6 +381,26 @@ def headline(
     return f"The policy {policy} is recommended: {reason}{saved}"
 
 
+def advise_finer_grid(trials: Sequence[Trial], best: Trial) -> str:
+    """A hint if only a much larger β kept the policies within the data, else nothing."""
+    beta, gamma = best.risk_weights
+    rejected = [
+        one.risk_weights[0]
+        for one in trials
+        if one.share_beyond > MOST_BEYOND >= best.share_beyond
+        and one.careful_cost < best.careful_cost
+        and one.risk_weights[1] == gamma
+        and one.risk_weights[0] < beta
+    ]
+    if not rejected:
+        return ""
+    return (
+        f"With β = {max(rejected):g} the risk-adjusted cost is lower, but the policy is mostly "
+        f"beyond the data. A search with values of β between {max(rejected):g} and {beta:g} may "
+        "find a better policy that is not."
+    )
+
+
 def advice(
     doubts: Sequence[Doubt],
     trials: Sequence[Trial],
@@ -390,8 +410,10 @@ def advice(
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
+    finer = advise_finer_grid(trials, best)
     sentences = {
         headline(trials, logged_cost, margin, second): True,
+        finer: finer,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
         "data.": True,
