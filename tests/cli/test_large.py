@@ -83,7 +83,7 @@ def test_large_tables_are_streamed_unasked(table, command, tmp_path, monkeypatch
 def test_what_cannot_be_streamed_is_refused(table, command, tmp_path):
     words = ["--stream", "--out", tmp_path / "m", "--setting", "inference=alpha"]
     code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *words)
-    assert code == MISTAKE and "keeps 28 bytes for each row" in said
+    assert code == MISTAKE and "28 bytes for each row" in said
     for name in ("langevin", "ensemble"):
         method = [*words[:-1], f"inference={name}"]
         code, _, said = command("fit", table, "--target", "yield", "--ignore", "name", *method)
