@@ -70,7 +70,7 @@ def entropy(estimator: str, points: int, nested: int) -> Way:
         return entropies.entropies(chosen, False, jax.random.key(2), MODEL, drawn, x)
 
     replaced = (
-        (entropies, "means", plain_versions.means),
+        (entropies, "components", plain_versions.components),
         (neighbours, "rank", plain_versions.ranked),
         (neighbours, "ranked_distances", plain_versions.ranked_distances),
     )

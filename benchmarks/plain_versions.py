@@ -10,8 +10,9 @@ from twofold.envs.wind.dynamics import Commands, Plant, Table
 from twofold.envs.wind.params import Turbine
 from twofold.envs.wind.turbulence import Wind
 from twofold.model import density
+from twofold.model.density import Conditional
 from twofold.model.spec import BNNLV
-from twofold.uncertainty.neighbours import padded
+from twofold.uncertainty.neighbours import pad_ends
 from twofold.uncertainty.predictive import Moments, Nested
 
 
@@ -42,6 +43,11 @@ def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
     return Moments(mean, squares / count + jnp.exp(nested.log_noise)[..., None])
 
 
+def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditional:
+    """The same with constant noise."""
+    return Conditional(means(model, nested, x), nested.log_noise[None, :, :, None], None)
+
+
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
     """Values and places sorted together."""
     places = jnp.arange(values.shape[0])
@@ -51,7 +57,7 @@ def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"
 
 def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
     """One window after another."""
-    n, around = values.shape[0], padded(values, k)
+    n, around = values.shape[0], pad_ends(values, k)
 
     def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:
         left = jax.lax.dynamic_slice_in_dim(around, k - j, n)

@@ -29,7 +29,7 @@ from twofold.report.figures import (
     TRUTH,
     style,
 )
-from twofold.uncertainty.predictive import Nested, means
+from twofold.uncertainty.predictive import Nested, components
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES, RESULTS = ROOT / "docs/images", ROOT / "results"
@@ -69,7 +69,7 @@ def branches(model: BNNLVRegressor, grid: np.ndarray, levels: np.ndarray) -> np.
     z = jnp.asarray(levels * model.model_.latent_variance**0.5, jnp.float32)[:, None, None]
     x = jnp.asarray(model.x_standardizer_.transform(grid[:, None]), jnp.float32)
     nested = Nested(jnp.asarray(draws.weights), jnp.asarray(draws.log_noise), z)
-    outputs = np.asarray(means(model.model_, nested, x))[:, 0, 0]
+    outputs = np.asarray(components(model.model_, nested, x).mean)[:, 0, 0]
     return outputs * model.y_standardizer_.scale + model.y_standardizer_.mean
 
 

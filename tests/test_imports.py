@@ -1,6 +1,7 @@
 """Imports flow one way, among packages and among modules, as docs/architecture.md shows."""
 
 import ast
+import importlib.util
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -99,3 +100,18 @@ def test_a_wrong_import_is_found(module, source):
 def test_a_circle_is_found():
     with pytest.raises(CycleError):
         TopologicalSorter({"a": {"b"}, "b": {"c"}, "c": {"a"}}).prepare()
+
+
+OUTSIDE = [
+    p for f in ("benchmarks", "examples", "paper", "scripts") for p in (ROOT / f).rglob("*.py")
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_names_that_other_folders_import_exist(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "twofold":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                found = hasattr(module, alias.name)
+                assert found or importlib.util.find_spec(f"{node.module}.{alias.name}"), alias.name

@@ -124,7 +124,11 @@ def test_mistakes_are_one_sentence(twofold, words, message, tmp_path, monkeypatc
         ("industrial_benchmark", "history=1.5", "must be a whole number, got 1.5"),
         ("industrial_benchmark", "horizon=0", "horizon must be 1 step or more, got 0"),
         ("industrial_benchmark", "drifting=3", "must be true or false, got 3"),
-        ("wind_turbine", "turbine=3", "must be a Turbine, which can only be given in Python, got 3"),
+        (
+            "wind_turbine",
+            "turbine=3",
+            "must be a Turbine, which can only be given in Python, got 3",
+        ),
         ("wind_turbine", "warm_up=1.5", "warm_up of wind_turbine must be a whole number, got 1.5"),
         ("wind_turbine", "mean_wind=3", "must be a pair of numbers, got 3"),
         ("wind_turbine", 'mean_wind=["a", 9]', "must be a pair of numbers, got ['a', 9]"),
