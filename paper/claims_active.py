@@ -50,7 +50,7 @@ def _place(problem: str, method: str, posterior: str = "paper") -> str:
 
 
 def _on_both(checks: Callable[..., list[Check]], *words: str) -> tuple[Checks, Checks]:
-    """Checks for the paper's posterior and for the ensemble."""
+    """Checks for the paper's posterior and for the default."""
     return partial(checks, *words, "paper"), partial(checks, *words, "default")
 
 

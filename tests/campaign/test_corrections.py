@@ -114,11 +114,11 @@ def test_the_model_is_fitted_again_after_a_correction_and_not_after_a_note(fille
     filled.correct(2, note="checked")
     filled.cancel(filled.ask()[0].number)
     filled.ask()
-    assert fits == [] and "since then" not in filled.status().advice
+    assert fits == [] and "removed since: ask" not in filled.status().advice
     filled.correct(2, {"y": 3.0})
-    assert "corrected or removed" in filled.status().advice
+    assert "removed since: ask" in filled.status().advice
     filled.ask()
-    assert "since then" not in filled.status().advice
+    assert "removed since: ask" not in filled.status().advice
     filled.tell({"y": 0.0, "w": 0.0}, point=POINT)
     filled.remove(1)
     filled.ask()

@@ -109,6 +109,8 @@ def test_sizes_that_have_no_variance_are_refused(setting):
     config, _ = setting
     with pytest.raises(ValueError, match=r"noise_draws must be at least 2 .*got 1"):
         replace(config, noise_draws=1)
+    with pytest.raises(ValueError, match="horizon"):
+        replace(config, horizon=0)
     assert replace(config, noise_draws=1, weight_draws=1, distance=True).noise_draws == 1
 
 

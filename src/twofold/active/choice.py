@@ -139,7 +139,9 @@ def choose_batch(
     same place repeatedly and never detect its error elsewhere.
     """
     if not (np.isfinite(scores).all() and np.isfinite(means).all() and (noise > 0).all()):
-        raise ValueError("scores and means must be finite, noise positive; drop other points")
+        raise ValueError(
+            "scores and means must be finite and noise positive; drop the points where they are not"
+        )
     if means.shape[0] < 2:
         raise ValueError("means must contain at least 2 weight draws, got 1")
     _check_num(num, len(scores) - len(underway))

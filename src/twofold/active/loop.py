@@ -53,7 +53,8 @@ def pool_loop(
     for number in range(first, rounds + 1):
         models = setting.fit(number, current)
         current = list(current)
-        for learner, model in enumerate(models if number < rounds else []):
+        pairs = list(zip(range(len(data)), models, strict=True))
+        for learner, model in pairs if number < rounds else []:
             pool = setting.pool(learner, number)
             x = pool[setting.choose(learner, number, model, pool)]
             measured = Data(x, setting.measure(learner, number, x))

@@ -104,7 +104,9 @@ def _number(name: str, text: str, decimal: str = ".", kind: str = "number") -> f
 
 def parse_whole(name: str, text: str) -> int:
     number = _number(name, text, kind="whole number")
-    require(number.is_integer(), f"{name} must be a whole number, got {text!r}")
+    require(
+        abs(number) < 2**53 and number.is_integer(), f"{name} must be a whole number, got {text!r}"
+    )
     return int(number)
 
 

@@ -120,7 +120,7 @@ def warn(estimators: Sequence[Regressor]) -> None:
         index, sentence = next(iter(problems.items()))
         if len(estimators) > 1:
             count = f"{len(problems)} of {len(estimators)} fits"
-            sentence = f"{count} may not have converged, the first is number {index}: {sentence}"
+            sentence = f"{count} have problems; estimators[{index}]: {sentence}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
 
 

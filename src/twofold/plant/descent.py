@@ -17,6 +17,7 @@ import optax
 from twofold.core.arrays import Array, Float, Int, Key, Keys
 from twofold.core.numerics import select
 from twofold.inference.loop import Algorithm, Info, Schedule, bind, learning_rate
+from twofold.inference.method import check_integer
 from twofold.model.spec import Draws, Posterior
 from twofold.plant import policy
 from twofold.plant.cost import criterion, distances
@@ -50,6 +51,7 @@ class Config:
     distance: bool = False
 
     def __post_init__(self):
+        check_integer("horizon", self.horizon, 1)
         if not self.distance:
             check_draws(self.weight_draws, self.noise_draws)
 

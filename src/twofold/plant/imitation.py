@@ -60,7 +60,8 @@ def imitate(
     follows: Bool[np.ndarray, "N"],
 ) -> Float[np.ndarray, "P"]:
     """Weights of a policy that imitates the logged controller, from raw features; actions that it
-    cannot predict get the middle of their bounds. ``follows`` marks rows that follow the last."""
+    cannot predict get the middle of their bounds. ``follows`` marks rows that continue the row
+    before."""
     nothing = np.zeros(network.num_weights(shape.sizes), DTYPE)
     later = np.flatnonzero(follows)
     if len(later) < FEWEST_ROWS:

@@ -42,6 +42,7 @@ MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05  # of the columns named, and the share t
 # Share of visited states beyond the data above which a policy's risks count as unchecked, and above
 # which the report warns (held-out states: 1 %).
 MOST_BEYOND, MANY_BEYOND = 0.5, 0.05
+FINE_STEP = 2.0  # ratio of neighbouring β below which a finer grid is not advised
 KEEP = "Keep the present controller: no policy found is expected to be better."
 SENTENCES = {
     "log_likelihood": "one step ahead its log-likelihood, {value:.3f}, is lower than that of a "
@@ -382,22 +383,21 @@ def headline(
 
 
 def advise_finer_grid(trials: Sequence[Trial], best: Trial) -> str:
-    """A hint if only a much larger β kept the policies within the data, else nothing."""
+    """A hint if policies with smaller β promise less cost but are mostly beyond the data, and the
+    next larger β that was tried is at least twice as large; else nothing."""
     beta, gamma = best.risk_weights
-    rejected = [
-        one.risk_weights[0]
-        for one in trials
-        if one.share_beyond > MOST_BEYOND >= best.share_beyond
-        and one.careful_cost < best.careful_cost
-        and one.risk_weights[1] == gamma
-        and one.risk_weights[0] < beta
-    ]
-    if not rejected:
+    tried = {one.risk_weights[0]: one for one in trials if one.risk_weights[1] == gamma}
+    beyond = [low for low, one in tried.items() if low < beta and one.share_beyond > MOST_BEYOND]
+    if not beyond or best.share_beyond > MOST_BEYOND:
+        return ""
+    low = max(beyond)
+    high = min(other for other in tried if other > low)
+    if tried[low].careful_cost >= best.careful_cost or high < FINE_STEP * low:
         return ""
     return (
-        f"With β = {max(rejected):g} the risk-adjusted cost is lower, but the policy is mostly "
-        f"beyond the data. A search with values of β between {max(rejected):g} and {beta:g} may "
-        "find a better policy that is not."
+        f"With β = {low:g} the risk-adjusted cost is lower, but the policy is mostly beyond the "
+        f"data. A search with values of β between {low:g} and {high:g} may find a better policy "
+        "within the data."
     )
 
 

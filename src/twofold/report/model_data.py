@@ -204,7 +204,7 @@ def _make_table(
 ) -> Table:  # fmt: skip
     x, targets = (np.asarray(part, np.float64) for part in given[:2])
     targets = targets.reshape(len(targets), -1)
-    error = np.asarray(0.0 * targets if given[2] is None else given[2], np.float64)
+    error = np.asarray(np.zeros_like(targets) if given[2] is None else given[2], np.float64)
     expected = (len(x), len(inputs)), (len(x), len(outputs))
     if (x.shape, targets.shape) != expected or len(x) < fewest:
         named = ", ".join(shorten_label(name) for name in [*inputs, *outputs])
