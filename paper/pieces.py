@@ -151,7 +151,15 @@ PIECES = {
         "the same, default and quick posterior",
         "posteriors:compare_staged",
         "posteriors",
-        kept=f"^(?!.*/({STAGED})/)",
+        kept=f"^wet_chicken/|^(?!.*/({STAGED})/)",
+        work="posteriors",
+    ),
+    "posteriors_default_river": _beyond(
+        "the same on wet-chicken",
+        "posteriors:compare_staged_on_river",
+        "posteriors",
+        kept=f"^(?!wet_chicken/({STAGED})/)",
+        work="posteriors",
     ),
     "posteriors_figure": _beyond(
         "their quality against seconds", "posteriors_report:draw_tradeoffs", None

@@ -50,9 +50,13 @@ SMOKE_SAMPLES = 20
 Models = Mapping[Fit, BNNLVRegressor]
 
 
-def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Record:
-    """Fit methods on all problems and compare them."""
-    seeds = {"merging": SEEDS["merging"][:2]} if context.smoke else SEEDS
+def compare_posteriors(
+    context: Context, methods: Sequence[str] = METHODS, problems: Sequence[str] = tuple(SEEDS)
+) -> Record:
+    """Fit methods on some problems and compare them."""
+    seeds = {name: SEEDS[name] for name in problems}
+    if context.smoke:
+        seeds = {"merging": SEEDS["merging"][:2]}
     record, models = _fit_all(context, seeds, methods)
     references = read_references(context.folder_with)
     samples = SMOKE_SAMPLES if context.smoke else SAMPLES
@@ -63,7 +67,12 @@ def compare_posteriors(context: Context, methods: Sequence[str] = METHODS) -> Re
 
 def compare_staged(context: Context) -> Record:
     """Only the default posterior and the quick ensemble, which need no GPU."""
-    return compare_posteriors(context, STAGED)
+    return compare_posteriors(context, STAGED, ONE_DIMENSIONAL)
+
+
+def compare_staged_on_river(context: Context) -> Record:
+    """The same on wet-chicken."""
+    return compare_posteriors(context, STAGED, ["wet_chicken"])
 
 
 def compare_halves(form: str, context: Context) -> Record:

@@ -24,7 +24,6 @@ os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
 # (`make test` has `--no-loadscope-reorder`: files with many tests would go first).
 LONGEST_FIRST = [
     "estimators/test_regressor.py",
-    "core/sharding/test_sharding.py",
     "test_examples.py",
     "inference/test_hmc.py",
     "inference/test_ensemble.py",

@@ -38,6 +38,7 @@ def assert_drawn(figure):
     assert figure.stat().st_size > 20_000
 
 
+@pytest.mark.slow
 def test_regression_is_scored_beside_others_and_split(run, tmp_path):
     said = run("regression", tmp_path)
     scores = {

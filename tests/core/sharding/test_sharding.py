@@ -18,7 +18,8 @@ DEVICES = 8
 # to 6e-8 of it; a few dozen updates and sums over draws make at most a hundred times that of it.
 TOLERANCE = 1e-5
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+# The quick tests compare two processes of two devices each (test_processes).
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture(scope="module")
