@@ -168,9 +168,12 @@ def count_stored(fits: Sequence[Fit], smoke: bool, work: Path) -> int:
 
 
 def _group(fit: Fit, smoke: bool) -> str:
-    """Group key of fits that run in parallel: they differ in α, seed and data only."""
+    """Group key of fits that run in parallel: they differ in α, seed and data only. All chains
+    fitted together are as long as the longest, so those of different problems are fitted apart."""
     if fit.method in REFERENCES:
         return fit.method
+    if fit.method in STAGED:
+        return f"{fit.method} {fit.problem}"
     inference = settings(fit.method, smoke)["inference"]
     shared = {name: value for name, value in inference.items() if name != "alpha"}
     columns = PROBLEMS[fit.problem].training(fit.seed)[0].shape[1]

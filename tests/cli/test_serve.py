@@ -138,6 +138,7 @@ def test_an_output_that_was_missing_is_added(tmp_path):
         ("ask", {"num": 0}, "at least 1 point"),
         ("ask", {"num": 10**9}, "at most 10000 points"),
         ("ask", {"num": "many"}, "num must be a whole number, got 'many'"),
+        ("ask", {"num": "1e300"}, "num must be a whole number, got '1e300'"),
         ("refit", {}, "6 more complete measurements are needed"),
         ("cancel", {}, "proposal must be a whole number, got ''"),
         ("remove", {"measurement": 3}, "there is no measurement 3"),

@@ -225,7 +225,8 @@ def test_finer_steps_of_beta_are_advised_above_a_policy_that_leaves_the_data():
     inside = trial_of(2.0, 8.0, 0.1)
     close = trial_of(20.0, 8.0, 0.1, beyond=0.7)
     other = replace(away, aleatoric_weight=1.0)
-    without = [dearer, near], [inside, near], [close, near], [other, near], [away], [near]
+    lost = trial_of(30.0, 12.0, 0.1, beyond=0.6)
+    without = [dearer, near], [inside, near], [close, near], [other, near], [away, lost], [near]
     for trials in without:
         assert not any("between" in one for one in advice((), trials, 15.0))
 
