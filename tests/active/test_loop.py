@@ -41,6 +41,12 @@ def plain_loop(setting, learner, data):
     return np.array(x), np.array(y), np.mean(y) + ROUNDS
 
 
+def test_every_learner_needs_a_model(setting, start):
+    short = setting._replace(fit=lambda number, data: [0.0])
+    with pytest.raises(ValueError, match="fit must return 2 models"):
+        next(pool_loop(short, start, ROUNDS))
+
+
 def test_the_loop_is_a_plain_loop_for_each_learner(setting, start):
     rounds = list(pool_loop(setting, start, ROUNDS))
     assert [one.number for one in rounds] == list(range(ROUNDS + 1))

@@ -53,8 +53,11 @@ def pool_loop(
     for number in range(first, rounds + 1):
         models = setting.fit(number, current)
         current = list(current)
-        pairs = list(zip(range(len(data)), models, strict=True))
-        for learner, model in pairs if number < rounds else []:
+        if len(models) != len(data):
+            raise ValueError(
+                f"fit must return {len(data)} models, one per learner, got {len(models)}"
+            )
+        for learner, model in enumerate(models if number < rounds else []):
             pool = setting.pool(learner, number)
             x = pool[setting.choose(learner, number, model, pool)]
             measured = Data(x, setting.measure(learner, number, x))
