@@ -25,7 +25,7 @@ from twofold.plant.embedding import embed
 from twofold.plant.log_files import read_log
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, find_policies
-from twofold.plant.quality import advice, frontier_rows
+from twofold.plant.recommendation import advice, frontier_rows
 from twofold.plant.search import SearchSettings
 from twofold.report import figures, write_policy_report
 

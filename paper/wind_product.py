@@ -27,7 +27,7 @@ from twofold.envs.system import constant
 from twofold.envs.wind import task as wind
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project, open_project
-from twofold.plant.quality import find_best
+from twofold.plant.recommendation import find_best
 
 WIND = "wind (m/s)"
 PARTS = "/without_abstaining", "/best"

@@ -14,15 +14,17 @@ from twofold.plant.quality import (
     PlanningWarning,
     Quality,
     Scores,
-    advice,
     assess,
     compare,
-    find_best,
     find_doubts,
+    warn_about,
+)
+from twofold.plant.recommendation import (
+    advice,
+    find_best,
     frontier_csv,
     frontier_rows,
     recommend,
-    warn_about,
 )
 
 from .linear_tank import NOISE, TRUE, log_of, model_of

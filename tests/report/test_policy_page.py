@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from twofold.plant.forecast import Trial
-from twofold.plant.quality import advice, recommend
+from twofold.plant.recommendation import advice, recommend
 from twofold.report import plots, write_policy_page, write_policy_report
 from twofold.report import policy_figures as figures
 

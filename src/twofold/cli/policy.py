@@ -247,7 +247,7 @@ def list_metrics(project: "Project") -> dict[str, float]:
 def show_project(project: "Project", run: Run) -> None:
     from dataclasses import asdict
 
-    from twofold.plant.quality import frontier_rows
+    from twofold.plant.recommendation import frontier_rows
     from twofold.report.policy_page import FRONTIER, PAGE
 
     first, *sentences = project.advice

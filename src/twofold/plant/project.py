@@ -31,7 +31,8 @@ from twofold.plant.forecast import Trial, evaluate_policy
 from twofold.plant.log import Log, check_length
 from twofold.plant.moves import logged_rates, rates_of
 from twofold.plant.policy import LearnedPolicy, load_policy
-from twofold.plant.quality import Doubt, Quality, advice, assess, recommend, warn_about
+from twofold.plant.quality import Doubt, Quality, assess, warn_about
+from twofold.plant.recommendation import advice, recommend
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
@@ -85,7 +86,7 @@ class Project:
 
     @property
     def recommended(self) -> LearnedPolicy | None:
-        """The recommended policy (``quality.recommend``), or None to keep the controller."""
+        """The recommended policy (``recommendation.recommend``), or None to keep the controller."""
         number = recommend(self.trials, *self._known)
         return None if number is None else self.policies[number]
 

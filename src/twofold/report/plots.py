@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from twofold.estimators.comparison import draw_measurements, pick_rows
 from twofold.plant.project import Project
-from twofold.plant.quality import find_best
+from twofold.plant.recommendation import find_best
 from twofold.report import calibration, figures, model_data, policy_figures
 from twofold.report.figures import PANEL, plot_rug, shorten_label, style
 from twofold.uncertainty import metrics

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 import twofold.report.figures as figures
 from twofold.plant.forecast import Trial
-from twofold.plant.quality import MOST_BEYOND
+from twofold.plant.recommendation import MOST_BEYOND
 from twofold.report.figures import fill_band, place_legend_below
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import twofold.report.policy_figures as figures
 from twofold.core.persistence import write_text
-from twofold.plant import quality
+from twofold.plant import recommendation
 from twofold.plant.forecast import CAUTION, Trial
 from twofold.plant.policy import LearnedPolicy
 from twofold.plant.project import Project
@@ -27,7 +27,9 @@ POLICY = "policy"
 
 def write_policy_report(project: Project) -> Path:
     """Write ``report.html`` and ``frontier.csv`` to a search's folder; returns the page path."""
-    write_text(project.folder / FRONTIER, quality.frontier_csv(project.trials, project.files))
+    write_text(
+        project.folder / FRONTIER, recommendation.frontier_csv(project.trials, project.files)
+    )
     return write_policy_page(project.folder / PAGE, project)
 
 
@@ -35,13 +37,13 @@ def write_policy_page(path: str | Path, project: Project) -> Path:
     """Write the page of a policy search, one self-contained HTML file."""
     trials = project.trials
     advice, opinion, *against = project.advice
-    headings, *rows = quality.frontier_rows(trials)
+    headings, *rows = recommendation.frontier_rows(trials)
     onnx = [file.removesuffix("policy") + "onnx" for file in project.files]
     onnx = [file if (project.folder / file).exists() else "" for file in onnx]
     costs, limits = [project.logged_cost] * len(trials), figures.choose_limits(trials)
     parts = trials, project.policies, project.files, onnx, costs, limits, rows
     policies = list(map(PolicyView, *parts))
-    best = policies[quality.find_best(trials)]
+    best = policies[recommendation.find_best(trials)]
     chosen = project.recommended is not None
     cost, logged = best.trial.careful_cost, best.logged_cost
     comparable = np.isfinite(cost) and logged > 0.0
@@ -86,7 +88,7 @@ class PolicyView:
     @property
     def key_figures(self) -> dict[str, str]:
         names = "expected cost", "epistemic risk", "aleatoric risk", "risk-adjusted cost"
-        costs = dict(zip(names, quality.list_costs(self.trial), strict=True))
+        costs = dict(zip(names, recommendation.list_costs(self.trial), strict=True))
         return costs | {"states beyond the data": f"{self.trial.share_beyond:.1%}"}
 
     @property
@@ -125,7 +127,7 @@ def _draw_frontier(
         trials = [one.trial for one in policies]
         markers = figures.plot_frontier(axes, trials, best.trial, best.logged_cost)
         for one in policies:
-            cost, risk, *_ = quality.list_costs(one.trial)
+            cost, risk, *_ = recommendation.list_costs(one.trial)
             marker = markers[one.trial.risk_weights]
             marker.set_markersize(7.0)
             costs = f"expected cost {cost}, epistemic risk {risk}"
