@@ -11,10 +11,12 @@ LEVELS = 0.05, 0.95
 
 
 class Table(NamedTuple):
-    """How many splits of a table are taken, and whether its target is standardised."""
+    """How many splits of a table are taken, whether its target is standardised, and the distance
+    of the values of a target that has few."""
 
     splits: int
     standardised: bool = False
+    step: float | None = None
 
 
 TABLES = {
@@ -22,7 +24,7 @@ TABLES = {
     "diabetes": Table(5),
     "concrete": Table(20),
     "energy": Table(20),
-    "wine-quality-red": Table(20),
+    "wine-quality-red": Table(20, step=1.0),
     "kin8nm": Table(2),
     "power-plant": Table(2),
 }
@@ -62,7 +64,16 @@ def crps(draws: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.abs(draws - y).mean(axis=0) - 0.5 * apart
 
 
-def score(predicted: Any, y: np.ndarray, scale: float) -> dict[str, float]:
+def log_probability(draws: np.ndarray, y: np.ndarray, step: float) -> np.ndarray:
+    """Log-probability that a prediction, rounded to multiples of ``step``, is y: of draws
+    ``[S, N]``, with half a draw more on each side so that none is zero."""
+    hits = np.sum(np.abs(draws - y) <= 0.5 * step, axis=0)
+    return np.log((hits + 0.5) / (len(draws) + 1.0))
+
+
+def score(
+    predicted: Any, y: np.ndarray, scale: float, step: float | None = None
+) -> dict[str, float]:
     """Scores of one split, y in units of ``scale``."""
     error = (y - predicted["mean"]) / scale
     scores = {"rmse": float(np.sqrt(np.mean(error**2)))}
@@ -76,4 +87,6 @@ def score(predicted: Any, y: np.ndarray, scale: float) -> dict[str, float]:
             "crps": float(crps(draws, y).mean() / scale),
             "coverage_90": float(np.mean((low <= y) & (y <= high))),
         }
+        if step is not None:
+            scores["log_probability"] = float(log_probability(draws, y, step).mean())
     return scores

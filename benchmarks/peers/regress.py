@@ -5,7 +5,8 @@
 The table holds X, y, X_test, y_test; the predictions are a mean for each test row and, where the
 library has a predictive density, the density's deviation, its logarithm at y_test and draws of it,
 all in units of y. A table with an entry ``parts`` also gets the two parts of the predictive entropy
-of each test row, in nats, of libraries that have several members. Prints the seconds of fitting and
+of each test row, in nats, and the deviation of the members' means, of libraries that have several
+members. Prints the seconds of fitting and
 predicting as JSON, and those of the processor, all threads together.
 """
 
@@ -43,7 +44,7 @@ Fit = Callable[[np.ndarray, np.ndarray], Predict]
 
 def split_mixture(means: np.ndarray, deviations: np.ndarray) -> Predicted:
     """Aleatoric entropy, the mean of those of the components, and epistemic, what that of the
-    mixture has beyond it; nothing of a single component.
+    mixture has beyond it, with the deviation of the means; nothing of a single component.
 
     The mixture's entropy is the mean over its components of ``E[−log p(y)]``, by Gauss-Hermite
     quadrature around each, so that a component far from the others does no harm.
@@ -64,7 +65,8 @@ def split_mixture(means: np.ndarray, deviations: np.ndarray) -> Predicted:
         log_density = largest + np.log(np.mean(np.exp(terms - largest[..., None]), axis=-1))
         total[row] = 0.5 * np.log(2.0 * np.pi) - np.mean(log_density @ weights)
     aleatoric = np.mean(np.log(deviations), axis=0) + 0.5 * np.log(2.0 * np.pi * np.e)
-    return {"epistemic": total - aleatoric, "aleatoric": aleatoric}
+    apart = means.std(axis=0)
+    return {"epistemic": total - aleatoric, "aleatoric": aleatoric, "epistemic_deviation": apart}
 
 
 def describe_mixture(
@@ -100,14 +102,18 @@ def describe_fit(model: Any) -> Predict:
 
     def predict(x: np.ndarray, y: np.ndarray, with_parts: bool) -> Predicted:
         mean, deviation = model.predict(x, return_std=True)
-        parts = model.decompose(x) if with_parts else None
-        return {
+        predicted = {
             "mean": mean,
             "deviation": deviation,
             "log_density": model.log_likelihood(x, y),
             "draws": model.sample(x, DRAWS),
-            **({"epistemic": parts.epistemic, "aleatoric": parts.aleatoric} if parts else {}),
         }
+        if not with_parts:
+            return predicted
+        parts, by_variance = model.decompose(x), model.decompose(x, by="variance")
+        apart = np.sqrt(np.maximum(by_variance.epistemic, 0.0))
+        split = {"epistemic": parts.epistemic, "aleatoric": parts.aleatoric}
+        return predicted | split | {"epistemic_deviation": apart}
 
     return predict
 

@@ -15,6 +15,7 @@ LIBRARIES = {
     "gp": "Gaussian process",
     "linear": "linear",
     "forest": "random forest",
+    "reference": "reference chains",
 }
 SCORES = {
     "test_log_likelihood": "log-likelihood",
@@ -22,9 +23,11 @@ SCORES = {
     "crps": "CRPS",
     "coverage_90": "coverage of 90 %",
     "rmse": "RMSE",
+    "log_probability": "log-probability of the value",
 }
 PARTS = {
-    "epistemic_rank": "epistemic part and scarcity of data, rank correlation",
+    "epistemic_rank": "epistemic part (nats) and scarcity of data, rank correlation",
+    "epistemic_deviation_rank": "epistemic deviation and scarcity of data, rank correlation",
     "aleatoric_rank": "aleatoric part and true entropy, rank correlation",
     "aleatoric_order": "the same, order of distinct entropies",
     "aleatoric_error": "aleatoric part, mean absolute error (nats)",

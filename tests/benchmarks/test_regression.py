@@ -1,6 +1,7 @@
 """Other libraries on the same tables: scores, splits, and how their processes are started."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -16,7 +17,10 @@ from benchmarks.tables.regression import (
     tabulate_peer_splits,
     tabulate_regression,
 )
+from paper.problems import ONE_DIMENSIONAL, PROBLEMS
 from paper.records import Record
+from paper.reference.answers import Answers
+from paper.reference.populations import Case
 
 
 def test_crps_is_that_of_the_normal_distribution(rng):
@@ -63,13 +67,52 @@ def test_parts_are_compared_with_the_truth(monkeypatch):
     def predict(adapter, options, environment, table, name):
         points = table["X_test"][:, 0]
         assert table["parts"] and len(table["X"]) == len(table["y"])
-        parts = {"epistemic": 1.0 / problem.input_density(points)}
+        scarce = 1.0 / problem.input_density(points)
+        parts = {"epistemic": scarce, "epistemic_deviation": -scarce}
         return parts | {"aleatoric": problem.entropy(points) - 0.25}, {}
 
     monkeypatch.setattr(regression, "predict_apart", predict)
     found = regression.measure_parts("skewed", 0, "bde", {}, None)
-    expected = {"epistemic_rank": 1.0, "aleatoric_rank": 1.0, "aleatoric_order": 1.0}
-    assert found == pytest.approx(expected | {"aleatoric_error": 0.25})
+    expected = {"epistemic_rank": 1.0, "epistemic_deviation_rank": -1.0, "aleatoric_rank": 1.0}
+    assert found == pytest.approx(expected | {"aleatoric_order": 1.0, "aleatoric_error": 0.25})
+
+
+def test_the_reference_is_compared_at_points_among_the_data():
+    points = PROBLEMS["heteroscedastic"].inside(0)[:, 0]
+    problem = ONE_DIMENSIONAL["heteroscedastic"]
+    parts = -np.log(problem.input_density(points)), problem.entropy(points) + 0.5
+    answers = Answers(sum(parts), *parts, np.zeros(1))
+    case = Case("heteroscedastic", 0)
+    found = known_parts.compare_reference(*case, {("reference_plain", case): answers})
+    assert found["epistemic_rank"] == found["aleatoric_rank"] == pytest.approx(1.0)
+    assert found["aleatoric_error"] == pytest.approx(0.5)
+    assert "epistemic_deviation_rank" not in found
+
+
+def test_the_probability_of_a_rounded_value_is_a_share_of_the_draws():
+    draws = np.array([[4.6, 0.0], [5.4, 0.0], [5.6, 0.0], [5.0, 0.0]])
+    found = public_tables.log_probability(draws, np.array([5.0, 9.0]), 1.0)
+    np.testing.assert_allclose(np.exp(found), [3.5 / 5.0, 0.5 / 5.0])
+    table = {"mean": draws[0], "deviation": np.ones(2), "log_density": np.zeros(2), "draws": draws}
+    scored = public_tables.score(table, np.array([5.0, 9.0]), 1.0, 1.0)
+    assert scored["log_probability"] == pytest.approx(found.mean())
+
+
+def test_fits_side_by_side_are_those_one_by_one_without_seconds(monkeypatch, tmp_path):
+    def predict(adapter, options, environment, table, name):
+        cores = len(os.sched_getaffinity(0))
+        return {"mean": np.full(len(table["y_test"]), cores)}, {"seconds_fit": 1.0}
+
+    monkeypatch.setattr(regression, "predict_apart", predict)
+    chosen = ["diabetes"], ["linear"], 3, False
+    alone = regression.measure(*chosen, None).metrics
+    beside = regression.measure(*chosen, tmp_path, workers=2).metrics
+    assert len(os.sched_getaffinity(0)) == os.cpu_count()
+    assert {n for n in alone if n not in beside} == {
+        f"diabetes/linear/seconds_fit/{part}" for part in ("mean", "se")
+    }
+    if os.cpu_count() == regression.CORES:
+        assert all(alone[name] == value for name, value in beside.items())
 
 
 def test_the_order_of_values_is_judged_where_the_truth_differs():
