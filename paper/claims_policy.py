@@ -8,23 +8,22 @@ from collections.abc import Callable, Sequence
 from scipy.stats import spearmanr
 
 from paper.claim import Check, Claim, Number, Values, correlated, number, over_seeds
-from paper.frontier import MAIN, NEIGHBOUR, Trial
-from paper.frontier_claims import CAREFUL, at, curves_of, falls, margins, pairs, trade_offs
+from paper.frontier import MAIN, NEIGHBOUR, Trial, recorded_trials
+from paper.frontier_claims import (
+    CAREFUL,
+    at,
+    common_seeds,
+    curves_of,
+    falls,
+    margins,
+    pairs,
+    trade_offs,
+)
 
 ENSEMBLE = "ensemble"
 IGNORING, EPISTEMIC, ALEATORIC = (0.0, 0.0), (CAREFUL, 0.0), (0.0, CAREFUL)
 PAPER_HOURS, PAPER_UPDATES = 18.0, 75_000
 Checks = Callable[[Values], list[Check]]
-
-
-def trials(values: Values) -> list[Trial]:
-    """The policies in a record."""
-    by_policy: dict[tuple[str, str], dict[str, float]] = {}
-    for name, value in values.items():
-        if name.startswith("policies/"):
-            _, method, policy, field = name.split("/")
-            by_policy.setdefault((method, policy), {})[field] = value
-    return [Trial(method=method, **fields) for (method, _), fields in by_policy.items()]  # type: ignore
 
 
 def margin(name: str, digits: int = 2) -> Checks:
@@ -37,7 +36,10 @@ def excess(field: str, first: tuple, second: tuple, method: str = MAIN, digits: 
 
     def checks(values: Values) -> list[Check]:
         return [
-            Check(over_seeds(margins(trials(values), method, field, first, second)), digits=digits)
+            Check(
+                over_seeds(margins(recorded_trials(values), method, field, first, second)),
+                digits=digits,
+            )
         ]
 
     return checks
@@ -45,18 +47,18 @@ def excess(field: str, first: tuple, second: tuple, method: str = MAIN, digits: 
 
 def bias_falls(method: str) -> Checks:
     """Minus the rank correlation of weight and bias."""
-    return lambda values: correlated(over_seeds(falls(trials(values), method)))
+    return lambda values: correlated(over_seeds(falls(recorded_trials(values), method)))
 
 
 def rising_cost(values: Values) -> list[Check]:
     """Rank correlation of β and the true cost along γ = 0."""
-    selected = [t for t in trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
+    selected = [t for t in recorded_trials(values) if (t.method, t.gamma) == (MAIN, 0.0)]
     return correlated(_by_seed(selected, "beta", "true_cost"))
 
 
 def estimates_bias(values: Values) -> list[Check]:
     """Rank correlation of the predicted epistemic risk and the true bias over all policies."""
-    selected = [t for t in trials(values) if t.method == MAIN]
+    selected = [t for t in recorded_trials(values) if t.method == MAIN]
     return correlated(_by_seed(selected, "epistemic_risk", "model_bias"))
 
 
@@ -64,12 +66,12 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
     """How much more of the plane of costs and biases one curve dominates than others."""
 
     def checks(values: Values) -> list[Check]:
-        policies = trials(values)
+        policies = recorded_trials(values)
         curves = curves_of(policies, MAIN)
         curves[NEIGHBOUR] = (NEIGHBOUR, pairs(policies, NEIGHBOUR))
         of_seeds = [
             trade_offs([t for t in policies if t.seed == seed], curves)
-            for seed in sorted({t.seed for t in policies})
+            for seed in common_seeds(policies, [MAIN, NEIGHBOUR])
         ]
         return [
             Check(
@@ -84,7 +86,7 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
 
 def smaller_gap(values: Values) -> list[Check]:
     """Reduction of the difference between model and truth with β = 4."""
-    policies = trials(values)
+    policies = recorded_trials(values)
     gaps = [
         {t.seed: abs(t.true_cost - t.predicted_cost) for t in at(policies, MAIN, *weights)}
         for weights in (IGNORING, EPISTEMIC)

@@ -6,7 +6,7 @@ policies and trials are stored in files, so that an interrupted run resumes with
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +55,7 @@ class Method(NamedTuple):
     from several ``beginnings``; the policy with the lowest final criterion is kept.
 
     With several ``fits``, the model is fitted from that many starting points, and its posterior is
-    the mixture of the fits.
+    the mixture of the fits. ``seeds`` are its own, or None for those of the experiment.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Method(NamedTuple):
     distance: bool = False
     beginnings: int = 1
     fits: int = 1
+    seeds: tuple[int, ...] | None = None
 
 
 class Trial(NamedTuple):
@@ -94,6 +95,16 @@ class Group(NamedTuple):
     log_likelihood: float
     seconds: float
     made_by: dict[str, str]
+
+
+def recorded_trials(values: Mapping[str, float]) -> list[Trial]:
+    """The policies in a record."""
+    by_policy: dict[tuple[str, str], dict[str, float]] = {}
+    for name, value in values.items():
+        if name.startswith("policies/"):
+            _, method, policy, field = name.split("/")
+            by_policy.setdefault((method, policy), {})[field] = value
+    return [Trial(method=method, **fields) for (method, _), fields in by_policy.items()]  # type: ignore
 
 
 def finish_group(
@@ -140,6 +151,7 @@ def describe(problem: ControlProblem, method: Method, trials: Trials) -> dict[st
     """The identity of a group besides its seed, as JSON values."""
     data = {name: getattr(problem, name) for name in ("transitions", "length", "horizon")}
     described = {**method._asdict(), "settings": asdict(method.settings)}
+    del described["seeds"]
     return to_plain({"data": data, "method": described, "trials": trials._asdict()})
 
 

@@ -29,6 +29,12 @@ def at(trials: Iterable[Trial], method: str, beta: float, gamma: float) -> list[
     return [t for t in trials if (t.method, t.beta, t.gamma) == (method, beta, gamma)]
 
 
+def common_seeds(trials: Iterable[Trial], methods: Iterable[str]) -> list[int]:
+    """The seeds for which all of these methods have policies."""
+    found = [{t.seed for t in trials if t.method == method} for method in methods]
+    return sorted(set.intersection(*found))
+
+
 def pairs(trials: Iterable[Trial], method: str) -> list[tuple[float, float]]:
     """The risk weights of a method, in order."""
     return sorted({(t.beta, t.gamma) for t in trials if t.method == method})
@@ -153,7 +159,7 @@ def claims(
 def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np.ndarray:
     """Difference of the dominated shares of two curves, per seed."""
     leads = []
-    for seed in sorted({trial.seed for trial in trials}):
+    for seed in common_seeds(trials, [method for method, _ in curves.values()]):
         shares = trade_offs([trial for trial in trials if trial.seed == seed], curves)
         leads.append(shares[first] - shares[second])
     return np.array(leads)
@@ -185,20 +191,23 @@ def _over_seeds(
     name: str, trials: Sequence[Trial], value: Callable[[Sequence[Trial]], float]
 ) -> dict[str, float]:
     """A quantity of the policies of one model: mean over the models of a seed, which share data,
-    then mean and standard error over seeds; and the same for each kind of model."""
+    then mean and standard error over the seeds of all models; and the mean of each kind of model
+    over its own seeds."""
     methods = sorted({t.method for t in trials})
-    table = np.array(
-        [
-            [value([t for t in trials if (t.method, t.seed) == (m, seed)]) for m in methods]
-            for seed in sorted({t.seed for t in trials})
-        ]
-    )
-    of_seeds = table.mean(axis=1)
+    found = {
+        method: {
+            seed: value([t for t in trials if (t.method, t.seed) == (method, seed)])
+            for seed in common_seeds(trials, [method])
+        }
+        for method in methods
+    }
+    seeds = common_seeds(trials, methods)
+    of_seeds = np.array([np.mean([found[method][seed] for method in methods]) for seed in seeds])
     metrics = {name: float(of_seeds.mean())}
     if len(of_seeds) > 1:
         metrics[f"{name}/se"] = float(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
-    of_methods = zip(methods, table.mean(axis=0), strict=True)
-    return metrics | {f"{method}/{name}": float(mean) for method, mean in of_methods}
+    means = {method: np.mean(list(own.values())) for method, own in found.items()}
+    return metrics | {f"{method}/{name}": float(mean) for method, mean in means.items()}
 
 
 def regrets(trials: Sequence[Trial]) -> dict[str, float]:

@@ -22,9 +22,11 @@ from paper.frontier import (
     finish_group,
     grid,
     group_folder,
+    recorded_trials,
 )
 from paper.frontier_claims import at, claims, pairs, rank_correlations, regrets
 from paper.frontier_figures import draw_figures
+from paper.markdown import metrics
 from paper.records import Context, Record
 from twofold.core.jobs import Job, run_jobs
 from twofold.plant.search import SearchSettings
@@ -54,6 +56,11 @@ class Frontier(NamedTuple):
     best_gamma: float
     trials: Trials = Trials()
 
+    def members(self, *methods: str) -> list[tuple[Method, int]]:
+        """The groups of some methods, or of all: each method with each of its seeds."""
+        chosen = [one for one in self.methods if not methods or one.name in methods]
+        return [(one, seed) for one in chosen for seed in one.seeds or self.seeds]
+
 
 def _methods(
     sizes: dict[str, Any],
@@ -63,8 +70,10 @@ def _methods(
     posteriors: Sequence[str],
     beginnings: int = 1,
     betas: Sequence[float] = BETAS,
+    seeds: tuple[int, ...] | None = None,
 ) -> tuple[Method, ...]:
-    """The paper's model with all weights, other posteriors with γ = 0, and the baseline."""
+    """The paper's model with all weights and the baseline, with some ``seeds``, and other
+    posteriors with γ = 0."""
     along = [(beta, 0.0) for beta in betas]
     mean_field = {"inference": "alpha", **sizes}
     ensemble = {"hidden_layer_sizes": sizes["hidden_layer_sizes"], "inference": "ensemble"}
@@ -77,9 +86,9 @@ def _methods(
     many = settings.weight_draws * settings.noise_draws * settings.starts
     alone = replace(settings, weight_draws=1, noise_draws=1, starts=max(1, many // 10))
     methods = [
-        Method(MAIN, mean_field, grid(betas, gammas), settings),
+        Method(MAIN, mean_field, grid(betas, gammas), settings, seeds=seeds),
         *(Method(name, others[name], along, settings) for name in posteriors),
-        Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
+        Method(NEIGHBOUR, one, [(b, 0.0) for b in distances], alone, distance=True, seeds=seeds),
     ]
     return tuple(method._replace(beginnings=beginnings) for method in methods)
 
@@ -99,6 +108,7 @@ INDUSTRIAL = Frontier(
         gammas=(0.0, 1.0, 4.0),
         distances=(0.0, 3.0, 10.0, 30.0, 100.0),
         posteriors=("ensemble", "alpha_0.5", "variational"),
+        seeds=tuple(range(8)),
     ),
     seeds=(0, 1, 2),
     best_gamma=0.0,
@@ -168,7 +178,7 @@ def shrink(frontier: Frontier) -> Frontier:
         settings = replace(method.settings, horizon=5, epochs=1, updates=2, starts=2)
         brief = {"epochs": 2} if method.regressor["inference"] == "alpha" else {"updates": 20}
         regressor = {**method.regressor, **quick, **brief}
-        methods.append(method._replace(regressor=regressor, settings=settings))
+        methods.append(method._replace(regressor=regressor, settings=settings, seeds=None))
 
     def problem() -> ControlProblem:
         return replace(frontier.problem(), transitions=1000, length=100, horizon=5)
@@ -177,31 +187,47 @@ def shrink(frontier: Frontier) -> Frontier:
     return frontier._replace(problem=problem, methods=tuple(methods), seeds=(0, 1), trials=trials)
 
 
-def trace_frontier(name: str, context: Context) -> Record:
-    """Complete all groups of a frontier, its record and its figures; missing groups are jobs of the
-    executor, or run here."""
+def retrace_paper(name: str, context: Context) -> Record:
+    """``trace_frontier`` of the paper's model and of the baseline."""
+    return trace_frontier(name, context, (MAIN, NEIGHBOUR))
+
+
+def trace_frontier(name: str, context: Context, chosen: Sequence[str] = ()) -> Record:
+    """Complete the groups of a frontier, its record and its figures: those of all methods, or of
+    the chosen ones, while the policies of others stay as they were recorded. Missing groups are
+    jobs of the executor, or run here."""
     frontier = shrink(FRONTIERS[name]) if context.smoke else FRONTIERS[name]
     problem, work, output = frontier.problem(), context.work, context.output
+    members = frontier.members(*chosen)
     if context.executor is not None:
-        run_jobs(list_missing(name, frontier, context.smoke, work), executor=context.executor)
+        run_jobs(
+            list_missing(name, frontier, members, context.smoke, work), executor=context.executor
+        )
     groups = {
         (method.name, seed): finish_group(problem, method, seed, frontier.trials, work)
-        for method in frontier.methods
-        for seed in frontier.seeds
+        for method, seed in members
     }
     draw_figures(
         frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output
     )
-    return compose_record(frontier, groups)
+    known = recorded_trials(metrics(name, output)) if chosen else []
+    renewed = {method.name for method, _ in members}
+    return compose_record(frontier, groups, [one for one in known if one.method not in renewed])
 
 
-def list_missing(name: str, frontier: Frontier, smoke: bool, work: Path) -> list[Job]:
+def list_missing(
+    name: str, frontier: Frontier, members: Sequence[tuple[Method, int]], smoke: bool, work: Path
+) -> list[Job]:
     """One job per unfinished group, whose files are its result."""
     problem = frontier.problem()
     return [
-        Job(f"{method.name}/{seed}", finish_job, (name, smoke, number, seed, work.resolve()), {})
-        for number, method in enumerate(frontier.methods)
-        for seed in frontier.seeds
+        Job(
+            f"{method.name}/{seed}",
+            finish_job,
+            (name, smoke, frontier.methods.index(method), seed, work.resolve()),
+            {},
+        )
+        for method, seed in members
         if not (group_folder(problem, method, seed, work) / TRIALS).exists()
     ]
 
@@ -212,18 +238,22 @@ def finish_job(name: str, smoke: bool, number: int, seed: int, work: Path) -> No
     finish_group(frontier.problem(), frontier.methods[number], seed, frontier.trials, work)
 
 
-def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> Record:
-    """The record: all policies, means over seeds, claims and rank correlations."""
+def compose_record(
+    frontier: Frontier, groups: dict[tuple[str, int], Group], recorded: Sequence[Trial] = ()
+) -> Record:
+    """The record: all policies, also those ``recorded`` before, means over seeds, claims and rank
+    correlations."""
     settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
-    record = Record(frontier.name, settings, list(frontier.seeds))
+    trials = [*(trial for group in groups.values() for trial in group.trials), *recorded]
+    record = Record(frontier.name, settings, sorted({int(trial.seed) for trial in trials}))
     record.add("seconds", sum(group.seconds for group in groups.values()))
-    trials = [trial for group in groups.values() for trial in group.trials]
     for method in frontier.methods:
         of_method = [group for (name, _), group in groups.items() if name == method.name]
-        record.add_mean(
-            f"{method.name}/test_log_likelihood", [group.log_likelihood for group in of_method]
-        )
-        for number, trial in enumerate(t for group in of_method for t in group.trials):
+        if of_method:
+            record.add_mean(
+                f"{method.name}/test_log_likelihood", [group.log_likelihood for group in of_method]
+            )
+        for number, trial in enumerate(t for t in trials if t.method == method.name):
             for field in ("seed", "beta", "gamma", *MEASURED):
                 if np.isfinite(getattr(trial, field)):
                     record.add(f"policies/{method.name}/{number}/{field}", getattr(trial, field))
@@ -232,10 +262,10 @@ def compose_record(frontier: Frontier, groups: dict[tuple[str, int], Group]) -> 
             for field in MEASURED:
                 values = [getattr(trial, field) for trial in chosen]
                 _add_finite(record, f"{method.name}/beta_{beta:g}/gamma_{gamma:g}/{field}", values)
-    metrics = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
+    found = claims(trials, MAIN, NEIGHBOUR, frontier.best_gamma)
     judged = [trial for trial in trials if trial.method != NEIGHBOUR]
-    metrics |= rank_correlations(judged) | regrets(judged)
-    for name, value in metrics.items():
+    found |= rank_correlations(judged) | regrets(judged)
+    for name, value in found.items():
         if np.isfinite(value):
             record.add(name, value)
     for method in frontier.methods:

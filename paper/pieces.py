@@ -100,6 +100,16 @@ PIECES = {
     "figure_4a": _frontier(
         "Figure 4a", "cost and bias, industrial benchmark", "industrial_frontier"
     ),
+    "figure_4a_paper": Piece(
+        "Figure 4a",
+        "its policies of the paper's model and of the baseline",
+        "frontiers:retrace_paper",
+        ("industrial_frontier",),
+        "industrial_frontier",
+        in_jobs=True,
+        kept="^(ensemble|alpha_0.5|variational)/test_log_likelihood/",
+        work="frontiers",
+    ),
     "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier")._replace(
         kept=f"^{PRODUCT}"
     ),

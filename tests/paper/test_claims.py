@@ -8,6 +8,7 @@ import pytest
 
 from paper import claims, claims_policy, claims_toy
 from paper.claim import Check, Number, correlated, over_seeds
+from paper.frontier import recorded_trials
 from paper.markdown import metrics
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -67,7 +68,7 @@ def test_a_changed_record_changes_the_table(tmp_path):
 
 def test_the_policies_of_a_record_are_those_it_summarises():
     values = metrics("industrial_frontier", RESULTS)
-    every = claims_policy.trials(values)
+    every = recorded_trials(values)
     costs = [t.true_cost for t in every if (t.method, t.beta, t.gamma) == ("alpha", 4.0, 0.0)]
     mean, error = over_seeds(costs)
     assert mean == pytest.approx(values["alpha/beta_4/gamma_0/true_cost/mean"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from paper import frontier, frontier_tables, frontiers, industrial_random_batch
-from paper.frontier import MIXED_DRAWS, Trial, grid, mix_posteriors
+from paper.frontier import MIXED_DRAWS, Group, Trial, grid, mix_posteriors
 from paper.frontier_claims import (
     claims,
     curves_of,
@@ -16,6 +16,7 @@ from paper.frontier_claims import (
     regrets,
     trade_offs,
 )
+from paper.pieces import PIECES
 from paper.records import Context
 from twofold import Alpha, BNNLVRegressor, fit_many
 from twofold.core.persistence import OtherRunError
@@ -168,6 +169,47 @@ def test_policies_that_are_alike_or_lost_have_no_ranks():
     found = rank_correlations(lost)
     assert found["rank_correlation/expected_cost_vs_cost"] == 0.0
     assert found["rank_correlation/epistemic_risk_vs_bias"] == pytest.approx(1.0)
+
+
+def test_models_are_compared_on_the_seeds_that_all_of_them_have():
+    """α = 1 ranks rightly in the third seed alone, which the ensemble does not have."""
+    trials = [
+        trial(float(b), 0.0, float(-b if seed == 2 else b), 1.0, method=method, seed=seed)
+        for method, seeds in (("alpha", (0, 1, 2)), ("ensemble", (0, 1)))
+        for seed in seeds
+        for b in range(4)
+    ]
+    found = rank_correlations(trials)
+    assert found["rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0)
+    assert found["ensemble/rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0)
+    assert found["alpha/rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0 / 3.0)
+
+
+def test_policies_of_other_models_stay_as_they_were_recorded(monkeypatch, tmp_path):
+    finished, added = [], 0.0
+
+    def finish(problem, method, seed, *_):
+        finished.append((method.name, seed))
+        pairs = enumerate(method.weights)
+        rows = [trial(*p, n + added, 99.0 - n, method.name, seed) for n, p in pairs]
+        return Group(rows, [], 1.5, 1.0, {})
+
+    monkeypatch.setattr(frontiers, "finish_group", finish)
+    monkeypatch.setattr(frontiers, "draw_figures", lambda *_: None)
+    context = Context(False, tmp_path, tmp_path)
+    before = frontiers.trace_frontier("industrial_frontier", context)
+    before.write(tmp_path)
+    first, added = list(finished), 1.0
+    finished.clear()
+    after = frontiers.retrace_paper("industrial_frontier", context).metrics
+    assert {name for name, _ in first} == {m.name for m in frontiers.INDUSTRIAL.methods}
+    assert finished == [one for one in first if one[0] in ("alpha", "nearest_neighbour")]
+    for name in (n for n in before.metrics if n.endswith("/true_cost")):
+        renewed = "/alpha/" in name or "/nearest_neighbour/" in name
+        assert after[name] == before.metrics[name] + renewed
+    assert after["ensemble/beta_2/gamma_0/true_cost/mean"] == 2.0
+    assert PIECES["figure_4a_paper"].keeps("ensemble/test_log_likelihood/mean")
+    assert not PIECES["figure_4a_paper"].keeps("alpha/test_log_likelihood/mean")
 
 
 def test_a_bias_below_zero_is_covered():
