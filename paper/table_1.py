@@ -64,6 +64,7 @@ BLOCKS = {
     "gp": Block(("gp",), "gp", {}),
 }
 RIVER = "wet_chicken"
+CURVE_COLUMNS = "posterior,problem,method,iteration,mean,se"
 Final = tuple[str, str, str, int]  # posterior, problem, method, seed
 
 
@@ -149,7 +150,8 @@ def learn_all_blocks(context: Context) -> Record:
 
 
 def compose_record(context: Context) -> Record:
-    """The record of all finished parts, and the curves of all parts."""
+    """The record of all finished parts, and the curves of all parts; parts that were learnt
+    elsewhere stay as they were recorded."""
     seeds, size = (SEEDS[:2], SMOKE) if context.smoke else (SEEDS, FULL)
     parts = list_parts(context.smoke)
     courses = [(part, read_course(part.file(context.work), len(part.arms))) for part in parts]
@@ -241,9 +243,12 @@ def _deviations(problem: str, seed: int) -> np.ndarray:
 def write_curves(
     courses: Sequence[tuple[str, Sequence[Arm], Course]], size: Size, path: Path
 ) -> None:
-    """Write mean and standard error over repetitions of every scored round."""
+    """Write mean and standard error over repetitions of every scored round; curves of an earlier
+    file stay if none of these replaces them."""
     rounds = [n for n in range(size.rounds + 1) if n % size.scored == 0 or n == size.rounds]
-    lines = ["posterior,problem,method,iteration,mean,se"]
+    header, *known = path.read_text().splitlines() if path.exists() else [CURVE_COLUMNS]
+    renewed = {(p, *arm[:2]) for p, arms, course in courses if course.rounds for arm in arms}
+    lines = [header, *(row for row in known if tuple(row.split(",")[:3]) not in renewed)]
     for posterior, arms, course in courses:
         for problem, method in dict.fromkeys(arm[:2] for arm in arms):
             indices = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]

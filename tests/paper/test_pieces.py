@@ -58,7 +58,8 @@ def test_pieces_of_one_record_leave_each_other_s_metrics():
         for metric in json.loads((RESULTS / f"{record}.json").read_text())["metrics"]:
             assert sum(not piece.keeps(metric) for piece in sharing) == 1, metric
     assert commands_for("uci") == ["python -m paper uci", "python -m paper uci_default"]
-    assert commands_for("table1") == ["python -m paper table_1"]
+    table_1 = ["python -m paper table_1", "python -m paper table_1_record"]
+    assert commands_for("table1") == table_1
     assert commands_for("bench_search") == []
 
 

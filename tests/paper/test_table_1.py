@@ -165,6 +165,12 @@ def test_a_record_holds_the_finished_parts_and_its_figure_all_curves(part, whole
     lines = (tmp_path / "table1.csv").read_text().splitlines()
     row = f"default,bimodal,epistemic,2,{final.mean():.4f},{final.std(ddof=1) / 2**0.5:.4f}"
     assert row in lines and len(lines) == 1 + 2 * 3 * 3
+    # Curves of parts that were learnt elsewhere stay, those of this one are replaced.
+    elsewhere = "gp,bimodal,gp,0,-3.0000,0.1000"
+    stale = row.replace(row.split(",")[4], "9.0000")
+    (tmp_path / "table1.csv").write_text("\n".join([lines[0], elsewhere, stale]) + "\n")
+    table_1.compose_record(context)
+    assert (tmp_path / "table1.csv").read_text().splitlines() == [lines[0], elsewhere, *lines[1:]]
     (picture,) = table_1_report.draw_curves(context)
     assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SystemExit, match="to make a record of"):
