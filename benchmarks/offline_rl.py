@@ -244,7 +244,8 @@ def main() -> None:
         tasks, methods, work = ["wet_chicken"], ["twofold", "logged"], None
     chosen = tasks, methods, options.seeds, options.together
     record = measure(*chosen, options.smoke, work)
-    path = record.merge(options.output, lambda name: name not in record.metrics)
+    renewed = {name.rsplit("/", 2)[0] for name in record.metrics if name.endswith("/cost/mean")}
+    path = record.merge(options.output, lambda name: not name.startswith(tuple(renewed)))
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")
     print(f"wrote {path}")
