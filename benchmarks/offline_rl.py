@@ -185,7 +185,7 @@ def plan_job(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: boo
 def add_results(record: Record, task: str, method: str, every: Sequence[Numbers]) -> None:
     """Means over seeds; the best policy of a search in hindsight is a method of its own."""
     place = f"{task}/{method}"
-    for name in (name for name in every[0] if all(name in one for one in every)):
+    for name in every[0]:
         values = [one[name] for one in every]
         if name in PLAIN:
             record.add(f"{place}/{name}", np.mean(values))

@@ -258,13 +258,6 @@ PIECES = {
         "selection",
         work="frontiers",
     ),
-    "selection_noisy": _beyond(
-        "the same on wet-chicken and the behaviour batch",
-        "selection:judge_noisy_tasks",
-        "selection",
-        kept="^(?!(wet_chicken|industrial_behaviour)/)",
-        work="frontiers",
-    ),
     "dynamics": _beyond(
         "posteriors as models of dynamics",
         "dynamics:compare_posteriors",
