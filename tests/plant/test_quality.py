@@ -217,22 +217,6 @@ def test_who_is_mostly_beyond_the_data_is_not_recommended():
     assert "All of them are mostly beyond the data" in advice((), [farther, away], 15.0)[0]
 
 
-def test_finer_steps_of_beta_are_advised_above_a_policy_that_leaves_the_data():
-    away, near = trial_of(2.0, 8.0, 0.1, beyond=0.7), trial_of(30.0, 12.0, 0.1)
-    between = trial_of(8.0, 13.0, 0.1)
-    for trials, high in (([away, near], "30"), ([away, between, near], "8")):
-        (hint,) = (one for one in advice((), trials, 15.0) if "between" in one)
-        assert f"between 2 and {high} " in hint
-    dearer = trial_of(2.0, 20.0, 0.1, beyond=0.7)
-    inside = trial_of(2.0, 8.0, 0.1)
-    close = trial_of(20.0, 8.0, 0.1, beyond=0.7)
-    other = replace(away, aleatoric_weight=1.0)
-    lost = trial_of(30.0, 12.0, 0.1, beyond=0.6)
-    without = [dearer, near], [inside, near], [close, near], [other, near], [away, lost], [near]
-    for trials in without:
-        assert not any("between" in one for one in advice((), trials, 15.0))
-
-
 def test_the_advice_says_why_and_how_far_to_believe_it():
     first, second, *rest = advice((), TRIALS, 15.0)
     assert (

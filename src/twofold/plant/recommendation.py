@@ -16,7 +16,6 @@ MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05  # of the columns named, and the share t
 # Share of visited states beyond the data above which a policy's risks count as unchecked, and above
 # which the report warns (held-out states: 1 %).
 MOST_BEYOND, MANY_BEYOND = 0.5, 0.05
-FINE_STEP = 2.0  # ratio of neighbouring β below which a finer grid is not advised
 KEEP = "Keep the present controller: no policy found is expected to be better."
 
 
@@ -116,25 +115,6 @@ def headline(
     return f"The policy {policy} is recommended: {reason}{saved}"
 
 
-def advise_finer_grid(trials: Sequence[Trial], best: Trial) -> str:
-    """A hint if policies with smaller β promise less cost but are mostly beyond the data, and the
-    next larger β that was tried is at least twice as large; else nothing."""
-    beta, gamma = best.risk_weights
-    tried = {one.risk_weights[0]: one for one in trials if one.risk_weights[1] == gamma}
-    beyond = [low for low, one in tried.items() if low < beta and one.share_beyond > MOST_BEYOND]
-    if not beyond or best.share_beyond > MOST_BEYOND:
-        return ""
-    low = max(beyond)
-    high = min(other for other in tried if other > low)
-    if tried[low].careful_cost >= best.careful_cost or high < FINE_STEP * low:
-        return ""
-    return (
-        f"With β = {low:g} the risk-adjusted cost is lower, but the policy is mostly beyond the "
-        f"data. A search with values of β between {low:g} and {high:g} may find a better policy "
-        "within the data."
-    )
-
-
 def advice(
     doubts: Sequence[Doubt],
     trials: Sequence[Trial],
@@ -144,10 +124,8 @@ def advice(
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
-    finer = advise_finer_grid(trials, best)
     sentences = {
         headline(trials, logged_cost, margin, second): True,
-        finer: finer,
         "Expected costs are the model's opinion: none of these policies has been tried on the "
         "plant. A policy with a small β exploits errors of the model; a larger β keeps it near the "
         "data.": True,
