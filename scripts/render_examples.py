@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from scripts.notebooks import wrap_sentences
+
 ROOT = Path(__file__).parents[1]
 FIGURES = {
     "regression": "regression.png",
@@ -28,7 +30,7 @@ def output(name: str, folder: Path) -> str:
     words = [sys.executable, f"examples/{name}.py", "--output", str(folder)]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     lines = done.stdout.replace(str(folder), SHOWN_FOLDER).rstrip().splitlines()
-    return "\n".join(line.rstrip() for line in lines)
+    return wrap_sentences("\n".join(line.rstrip() for line in lines))
 
 
 def replace_output(page: str, name: str, text: str) -> str:
