@@ -185,7 +185,7 @@ def plan_job(tasks: Sequence[str], method: str, seeds: Sequence[int], smoke: boo
 def add_results(record: Record, task: str, method: str, every: Sequence[Numbers]) -> None:
     """Means over seeds; the best policy of a search in hindsight is a method of its own."""
     place = f"{task}/{method}"
-    for name in every[0]:
+    for name in (name for name in every[0] if all(name in one for one in every)):
         values = [one[name] for one in every]
         if name in PLAIN:
             record.add(f"{place}/{name}", np.mean(values))
@@ -244,7 +244,8 @@ def main() -> None:
         tasks, methods, work = ["wet_chicken"], ["twofold", "logged"], None
     chosen = tasks, methods, options.seeds, options.together
     record = measure(*chosen, options.smoke, work)
-    path = record.merge(options.output, lambda name: name not in record.metrics)
+    renewed = {name.rsplit("/", 2)[0] for name in record.metrics if name.endswith("/cost/mean")}
+    path = record.merge(options.output, lambda name: not name.startswith(tuple(renewed)))
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")
     print(f"wrote {path}")

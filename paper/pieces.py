@@ -120,7 +120,7 @@ PIECES = {
     "figure_5": _frontier("Figure 5", "roll-outs, industrial benchmark", "industrial_frontier"),
     "appendix_a": _split("Appendix A", "the toys with Hamiltonian Monte Carlo", "appendix_a"),
     "appendix_b": _split("Appendix B", "the toys with α = 0.5 and variational Bayes", "appendix_b"),
-    "ensemble": _split(BEYOND, "the toys with the ensemble", "ensemble"),
+    "default": _split(BEYOND, "the toys with the default posterior", "default"),
     "toy_fit": _beyond(
         "test log-likelihood on the toy problems", "toy_fit:score_toy_fits", "toy_fit"
     ),
@@ -256,6 +256,13 @@ PIECES = {
         "the recommended policy against the truth",
         "selection:judge_selection",
         "selection",
+        work="frontiers",
+    ),
+    "selection_noisy": _beyond(
+        "the same on wet-chicken and the behaviour batch",
+        "selection:judge_noisy_tasks",
+        "selection",
+        kept="^(?!(wet_chicken|industrial_behaviour)/)",
         work="frontiers",
     ),
     "dynamics": _beyond(

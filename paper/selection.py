@@ -23,7 +23,7 @@ from paper.fitted_q import evaluate_by_q
 from paper.frontier import LUCK_STREAM, START_STREAM
 from paper.markdown import markdown, metrics
 from paper.records import Context, Record, commit, device
-from paper.selection_tasks import TASKS, Task
+from paper.selection_tasks import NOISY_TASKS, TASKS, Task
 from paper.truth import logged_costs, true_costs
 from twofold.cli.policy import (
     QUICK_BETAS,
@@ -47,9 +47,15 @@ PASSAGES = 500
 RULES = "regret", "lowest_predicted_regret", "fqe_regret"
 
 
-def judge_selection(context: Context) -> Record:
-    """Run all missing tasks and seeds, and write the record."""
-    tasks = {name: shrink(task) for name, task in TASKS.items()} if context.smoke else TASKS
+def judge_noisy_tasks(context: Context) -> Record:
+    """``judge_selection`` of the tasks where good policies leave the data."""
+    return judge_selection(context, NOISY_TASKS)
+
+
+def judge_selection(context: Context, chosen: Sequence[str] = tuple(TASKS)) -> Record:
+    """Run all missing seeds of the chosen tasks, and write the record."""
+    tasks = {name: TASKS[name] for name in chosen}
+    tasks = {name: shrink(task) for name, task in tasks.items()} if context.smoke else tasks
     results: dict[str, list[dict[str, Any]]] = {}
     for name, task in tasks.items():
         for seed in task.seeds:
@@ -80,6 +86,7 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
         log = problem.batch(seed)
         project = find_quickly(problem, task.horizon, log, folder, seed, smoke)
         result = {
+            "betas": [policy.epistemic_weight for policy in project.policies],
             **try_all(task, problem, project, seed),
             **score_offline(problem, log, project, seed, 5 if smoke else PASSAGES),
         }
@@ -89,8 +96,9 @@ def finish_task(task: Task, seed: int, folder: Path, smoke: bool) -> dict[str, A
 
 def index_recommended(project: Project) -> int | None:
     """Index of the recommended policy, None for the present controller."""
+    weights = [policy.risk_weights for policy in project.policies]
     recommended = project.recommended
-    return None if recommended is None else BETAS.index(recommended.epistemic_weight)
+    return None if recommended is None else weights.index(recommended.risk_weights)
 
 
 def find_quickly(
@@ -191,11 +199,10 @@ def add_task(record: Record, name: str, results: Sequence[dict[str, Any]]) -> No
         f"{name}/cost/recommended", [costs_of_choices(one)["regret"] for one in results]
     )
     record.add_mean(f"{name}/cost/best", [min(*one["true"], one["logged"]) for one in results])
-    for number, beta in enumerate(BETAS):
+    for beta in BETAS:
         for field in ("true", "predicted", "risk", "beyond", "by_q"):
-            values = [
-                np.nan if one[field][number] is None else one[field][number] for one in results
-            ]
+            found = [one[field][one["betas"].index(beta)] for one in results]
+            values = [np.nan if value is None else value for value in found]
             if np.isfinite(values).all():
                 record.add_mean(f"{name}/beta_{beta:g}/{field}", values)
 

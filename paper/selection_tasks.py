@@ -49,3 +49,4 @@ TASKS = {
     "industrial_behaviour": Task(control_problems.industrial),
     "industrial_random": Task(control_problems.industrial_random),
 }
+NOISY_TASKS = "wet_chicken", "industrial_behaviour"

@@ -1,5 +1,5 @@
 """Figures 1 and 2 of the paper, its appendices A (HMC) and B (other values of α), and the same
-six panels for the ensemble.
+six panels for the default posterior.
 
 Each figure is drawn from the fit of one seed, with its numbers as a CSV file; ``alpha_vs_hmc``
 reports the variation over seeds.
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from paper.fits import LABELS, Fit, load_or_fit
+from paper.fits import DEFAULT_INFERENCE, LABELS, Fit, load_or_fit
 from paper.records import Context
 from twofold import BNNLVRegressor
 from twofold.core.persistence import write_text
@@ -23,10 +23,11 @@ from twofold.uncertainty.decomposition import Decomposition
 SEED = 0
 POINTS = 120
 SAMPLES = 25
+RARE, MARGIN = 0.001, 0.05  # share of draws beyond the range of y, on each side; share of the range
 FIGURES = {
     "figure_1": [(HETEROSCEDASTIC.name, "alpha_1")],
     "figure_2": [(BIMODAL.name, "alpha_1")],
-    "ensemble": [(problem, "ensemble") for problem in TOY_PROBLEMS],
+    "default": [(problem, DEFAULT_INFERENCE) for problem in TOY_PROBLEMS],
     "appendix_a": [(problem, "hmc") for problem in TOY_PROBLEMS],
     "appendix_b": [(p, method) for p in TOY_PROBLEMS for method in ("alpha_0.5", "vb")],
 }
@@ -92,14 +93,19 @@ def draw_panels(toy: Toy, title: str) -> Figure:
     _draw_truth(axes[1, 1], toy)
     _draw_curve(axes[1, 2], toy, "epistemic", "(f) epistemic  I(y; W)", figures.EPISTEMIC)
     axes[1, 2].set_ylim(bottom=min(0.0, float(np.nanmin(toy.split.epistemic))))
-    low = min(axes[0, 0].get_ylim()[0], axes[0, 2].get_ylim()[0])
-    high = max(axes[0, 0].get_ylim()[1], axes[0, 2].get_ylim()[1])
     for panel in (axes[0, 0], axes[0, 2]):
-        panel.set_ylim(low, high)
+        panel.set_ylim(_range(toy))
     for panel in axes[1]:
         panel.set_xlabel("x")
     axes[0, 0].set_xlim(toy.grid[0], toy.grid[-1])
     return figure
+
+
+def _range(toy: Toy) -> tuple[float, float]:
+    """A range of y for all measurements and nearly all draws, with a margin."""
+    drawn = np.quantile(toy.samples, [RARE, 1.0 - RARE])
+    low, high = np.min([toy.data[1].min(), drawn[0]]), np.max([toy.data[1].max(), drawn[1]])
+    return low - MARGIN * (high - low), high + MARGIN * (high - low)
 
 
 def _draw_truth(axes: Axes, toy: Toy) -> Axes:

@@ -43,4 +43,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "regression": regression.tabulate_regression,
     "regression_beside": regression.tabulate_beside,
     "peer_splits": regression.tabulate_peer_splits,
+    "splits_beside": regression.tabulate_splits_beside,
 }

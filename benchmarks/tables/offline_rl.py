@@ -22,8 +22,6 @@ METHODS = {
 }
 HINDSIGHT = {"twofold_best": "twofold, in hindsight"}
 UNKNOWN = "–"
-# After fewer updates there is nothing to compare.
-LEAST_STEPS = 10_000
 
 
 def tabulate_costs(results: Path) -> str:
@@ -42,15 +40,9 @@ def tabulate_costs(results: Path) -> str:
     return markdown(["", *METHODS.values(), *HINDSIGHT.values()], rows)
 
 
-def is_measured(values: dict[str, float], place: str) -> bool:
-    """Whether there is a policy after enough updates."""
-    updates = values.get(f"{place}/steps", 0.0) or LEAST_STEPS  # none are counted of a search
-    return f"{place}/cost/mean" in values and updates >= LEAST_STEPS
-
-
 def describe_cost(values: dict[str, float], place: str) -> str:
     """Mean and standard error, or what one seed has."""
-    if not is_measured(values, place):
+    if f"{place}/cost/mean" not in values:
         return UNKNOWN
     if values.get(f"{place}/cost/se"):
         return mean_and_error(values, f"{place}/cost", 3 if values[f"{place}/cost/mean"] < 1 else 2)
@@ -63,7 +55,7 @@ def leading(values: dict[str, float], task: str) -> list[str]:
     found = {
         name: (values[f"{place}/mean"], values[f"{place}/se"])
         for name, place in places.items()
-        if is_measured(values, place.removesuffix("/cost")) and values[f"{place}/se"]
+        if values.get(f"{place}/se")
     }
     if not found:
         return []

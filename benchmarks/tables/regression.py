@@ -1,5 +1,6 @@
 """The tables of this library beside others, from ``results/regression.json``."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from paper.markdown import markdown, mean_and_error, metrics
@@ -38,6 +39,7 @@ SECONDS = {
     "seconds_predict": "s, predict",
 }
 BESIDE = ("twofold", "bde", "catboost", "ngboost", "gp")
+WITH_PARTS = ("twofold", "bde", "catboost", "reference")
 UNKNOWN = "–"
 SMALL = 0.2
 
@@ -95,7 +97,12 @@ def tabulate_beside(results: Path) -> str:
     return markdown(["table", *(LIBRARIES[library] for library in BESIDE)], rows)
 
 
-def tabulate_peer_splits(results: Path) -> str:
+def tabulate_splits_beside(results: Path) -> str:
+    """``tabulate_peer_splits`` of this library beside others."""
+    return tabulate_peer_splits(results, WITH_PARTS)
+
+
+def tabulate_peer_splits(results: Path, libraries: Sequence[str] = tuple(LIBRARIES)) -> str:
     """The two parts against the truth, each library in one row."""
     values = metrics("regression", results)
     places = [name.removesuffix("/epistemic_rank/mean") for name in values]
@@ -110,6 +117,7 @@ def tabulate_peer_splits(results: Path) -> str:
         ]
         for place in sorted(measured, key=lambda place: order.index(place.split("/")[1]))
         for problem, library in [place.split("/")]
+        if library in libraries
     ]
     rows.sort(key=lambda row: row[0])
     return markdown(["problem", "library", "seeds", *PARTS.values()], rows)

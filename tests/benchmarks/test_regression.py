@@ -16,6 +16,7 @@ from benchmarks.tables.regression import (
     tabulate_beside,
     tabulate_peer_splits,
     tabulate_regression,
+    tabulate_splits_beside,
 )
 from paper.problems import ONE_DIMENSIONAL, PROBLEMS
 from paper.records import Record
@@ -222,13 +223,15 @@ def test_the_short_table_has_a_row_for_each_table_and_a_column_for_each_library(
 def test_the_table_of_parts_has_a_row_for_each_problem_and_library(tmp_path):
     record = Record("regression", {}, [0])
     parts = dict.fromkeys(PARTS, 0.9)
-    for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold"):
+    for place in ("skewed/catboost", "bimodal/twofold", "skewed/twofold", "skewed/twofold_quick"):
         record.add_means(place, [parts])
         record.add(f"{place}/splits", 1)
     record.add_means("diabetes/gp", [{"rmse": 54.0}])
     record.write(tmp_path)
     rows = [row.split(" | ")[:2] for row in tabulate_peer_splits(tmp_path).splitlines()[2:]]
     expected = [["| bimodal", "twofold"], ["| skewed", "twofold"], ["| skewed", "CatBoost"]]
+    assert rows == [*expected[:2], ["| skewed", "twofold, quick"], expected[2]]
+    rows = [row.split(" | ")[:2] for row in tabulate_splits_beside(tmp_path).splitlines()[2:]]
     assert rows == expected
 
 
@@ -245,7 +248,9 @@ def test_the_two_parts_of_this_library_reach_the_file(tmp_path, rng):
     x = rng.normal(size=(30, 1))
     fit = regress.fit_twofold({"inference": {"method": "ensemble", "members": 2, "updates": 10}})
     predict = fit(x, x[:, 0] + rng.normal(size=30))
-    assert {"epistemic", "aleatoric"} <= set(predict(x[:3], np.zeros(3), True))
+    assert {"epistemic", "aleatoric", "epistemic_deviation"} <= set(
+        predict(x[:3], np.zeros(3), True)
+    )
     assert "epistemic" not in predict(x[:3], np.zeros(3), False)
 
 

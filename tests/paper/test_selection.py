@@ -21,6 +21,7 @@ from twofold.plant.policy import init as random_weights
 from twofold.plant.search import SearchSettings
 
 FOUND = {
+    "betas": [0.0, 2.0, 8.0, 30.0],
     "true": [6.0, 5.0, 7.0, 9.0],
     "logged": 8.0,
     "in_log": 8.1,

@@ -134,6 +134,37 @@ def test_a_tuned_model_is_kept_and_read_again(tmp_path, monkeypatch):
         find(tmp_path / "tank")
 
 
+def test_values_between_two_betas_are_searched_once_more(finished, tmp_path, monkeypatch):
+    between = [(0.5, 0.0), (1.0, 0.0)]
+    seen = []
+
+    def finer(trials):
+        seen.append([one.risk_weights for one in trials])
+        return between
+
+    monkeypatch.setattr(module, "finer_weights", finer)
+    folder = tmp_path / "tank"
+    shutil.copytree(finished, folder)
+    before = content(folder / "policies")
+    # The finished folder lacks them: the same search goes on, and changes nothing else.
+    project = find(folder)
+    expected = [WEIGHTS[0], *between, WEIGHTS[1]]
+    assert [one.risk_weights for one in project.policies] == expected
+    assert [one.risk_weights for one in project.trials] == expected
+    assert all(pairs == WEIGHTS for pairs in seen)
+    assert all((folder / file).exists() for file in project.files)
+    after = content(folder / "policies")
+    assert all(after[path] == found for path, found in before.items())
+    same(find(folder), project)
+    same(open_project(folder), project)
+    page = write_policy_report(project).read_text()
+    assert "β = 0.5" in unescape(page)
+    # Stopped between the searches, a folder is complete without them, and the search resumes.
+    (folder / "policies" / f"{file_name(between[1])}.json").unlink()
+    assert [one.risk_weights for one in open_project(folder).policies] == WEIGHTS
+    same(find(folder), project)
+
+
 def test_trials_keep_rollouts_and_what_was_visited(finished):
     logged = make_log().split(0.2, seed=0)[0]
     flows = np.concatenate([one.actions[:, 0] for one in logged.episodes])

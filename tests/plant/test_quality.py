@@ -22,6 +22,7 @@ from twofold.plant.quality import (
 from twofold.plant.recommendation import (
     advice,
     find_best,
+    finer_weights,
     frontier_csv,
     frontier_rows,
     recommend,
@@ -231,6 +232,16 @@ def test_finer_steps_of_beta_are_advised_above_a_policy_that_leaves_the_data():
     without = [dearer, near], [inside, near], [close, near], [other, near], [away, lost], [near]
     for trials in without:
         assert not any("between" in one for one in advice((), trials, 15.0))
+        assert finer_weights(trials) == []
+
+
+def test_values_between_two_betas_divide_their_ratio_evenly():
+    away, near = trial_of(2.0, 8.0, 0.1, beyond=0.7), trial_of(16.0, 12.0, 0.1)
+    assert finer_weights([away, near]) == [(4.0, 0.0), (8.0, 0.0)]
+    ignoring = trial_of(0.0, 8.0, 0.1, beyond=0.7)
+    assert finer_weights([ignoring, near]) == [(4.0, 0.0), (8.0, 0.0)]
+    careful = [replace(one, aleatoric_weight=3.0) for one in (away, near)]
+    assert finer_weights(careful) == [(4.0, 3.0), (8.0, 3.0)]
 
 
 def test_the_advice_says_why_and_how_far_to_believe_it():

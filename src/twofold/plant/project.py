@@ -32,7 +32,7 @@ from twofold.plant.log import Log, check_length
 from twofold.plant.moves import logged_rates, rates_of
 from twofold.plant.policy import LearnedPolicy, load_policy
 from twofold.plant.quality import Doubt, Quality, assess, warn_about
-from twofold.plant.recommendation import advice, recommend
+from twofold.plant.recommendation import advice, finer_weights, recommend
 from twofold.plant.rollout import MODEL, DynamicsModel, fit_regressors
 from twofold.plant.search import (
     Pair,
@@ -46,6 +46,7 @@ from twofold.plant.tuned import Tuning, choose_tuning, split_draws, tune_all
 from twofold.plant.tuning import TuningSettings
 
 CLAIM, QUALITY, POLICIES = "project.json", "quality.json", "policies"
+FINER = "finer"  # folder of the search between values of β
 TUNING, TUNED, TUNING_CHECKPOINT = "tuning.json", "tuned.safetensors", "tuning.checkpoint"
 LONG_LOG = 8_000
 RISK_WEIGHTS = tuple((beta, 0.0) for beta in (0.0, 1.0, 2.0, 4.0, 8.0, 30.0))
@@ -133,7 +134,9 @@ def find_policies(
     random_state: int = 0,
     verbose: bool | str = "auto",
 ) -> Project:
-    """A policy for each pair (β, γ) of ``risk_weights``, from a log and a cost.
+    """A policy for each pair (β, γ) of ``risk_weights``, from a log and a cost. If there is a wide
+    gap between a β whose policy promises less cost, but is mostly beyond the data, and the next
+    larger one, values between them are searched too (``recommendation.finer_weights``).
 
     Parameters
     ----------
@@ -201,8 +204,10 @@ def find_policies(
         raise ProjectError(str(error)) from error
     if not _missing_files(folder, pairs):
         project = open_project(folder)
-        warn_about(project.doubts)
-        return project
+        finer = finer_weights([one for one in project.trials if one.risk_weights in pairs])
+        if not _missing_files(folder, finer):
+            warn_about(project.doubts)
+            return project
     (fit,) = fit_regressors([own], embedding, train, folder)
     model, horizon = DynamicsModel(fit, embedding, cost, train, rates), settings.horizon
     found = None
@@ -212,20 +217,30 @@ def find_policies(
     judge = partial(assess, model, test, horizon, random_state=random_state)
     quality = _keep(folder / QUALITY, Quality.of, judge)
     warn_about(quality.doubts)
-    policies = search_policies(
-        planner, pairs, folder / POLICIES, settings=settings, seeds=(random_state,),
-        random_state=random_state, checkpoint_seconds=own.checkpoint_seconds, verbose=verbose,
-    )  # fmt: skip
     second = linear_model(referee) if quality.far_below_linear else None
-    quiet, trials = not (sys.stderr.isatty() if verbose == "auto" else verbose), []
+    quiet = not (sys.stderr.isatty() if verbose == "auto" else verbose)
     console = Console(stderr=True)
-    for policy in track(policies, "evaluating policies", console=console, disable=quiet):
-        path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
-        if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
-            policy.export_onnx(path.with_suffix(".onnx"))
-        evaluate = partial(evaluate_policy, referee, policy, test, horizon, random_state, second)
-        trials.append(_keep(path, Trial, evaluate))
-    return Project(folder, quality, tuple(policies), tuple(trials), about, found)
+
+    def find(pairs: Sequence[Pair], place: str) -> list[Trial]:
+        policies = search_policies(
+            planner, pairs, folder / place, settings=settings, seeds=(random_state,),
+            random_state=random_state, checkpoint_seconds=own.checkpoint_seconds, verbose=verbose,
+        )  # fmt: skip
+        trials = []
+        for policy in track(policies, "evaluating policies", console=console, disable=quiet):
+            path = folder / POLICIES / f"{file_name(policy.risk_weights)}.json"
+            if not path.with_suffix(".policy").exists():
+                policy.save(path.with_suffix(".policy"))
+            if find_spec("onnx") is not None and not path.with_suffix(".onnx").exists():
+                policy.export_onnx(path.with_suffix(".onnx"))
+            judge = partial(evaluate_policy, referee, policy, test, horizon, random_state, second)
+            trials.append(_keep(path, Trial, judge))
+        return trials
+
+    finer = finer_weights(find(pairs, POLICIES))
+    if finer:
+        find(finer, FINER)
+    return open_project(folder)
 
 
 def _tune(
@@ -276,12 +291,21 @@ def open_project(folder: str | Path) -> Project:
             f"{folder} is not finished: {absent[0]} and {len(absent) - 1} more are missing; run "
             "the same search again to resume it"
         )
+    trials = _read_trials(folder, pairs)
+    finer = finer_weights(trials)
+    if finer and not _missing_files(folder, finer):
+        pairs = sorted([*pairs, *finer], key=lambda pair: pair[::-1])
+        trials = _read_trials(folder, pairs)
     files = [folder / POLICIES / file_name(pair) for pair in pairs]
     policies = tuple(load_policy(f"{file}.policy") for file in files)
-    trials = tuple(read_json(Path(f"{file}.json"), Trial) for file in files)
     quality, path = read_json(folder / QUALITY, Quality.of), folder / TUNING
     tuning = read_json(path, Tuning) if path.exists() else None
-    return Project(folder, quality, policies, trials, about, tuning)
+    return Project(folder, quality, policies, tuple(trials), about, tuning)
+
+
+def _read_trials(folder: Path, pairs: Sequence[Pair]) -> list[Trial]:
+    paths = [folder / POLICIES / f"{file_name(pair)}.json" for pair in pairs]
+    return [read_json(path, Trial) for path in paths]
 
 
 def planning_regressor(transitions: int) -> BNNLVRegressor:

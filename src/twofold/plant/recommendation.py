@@ -16,7 +16,8 @@ MOST_COLUMNS, LEAST_EXPLAINED = 3, 0.05  # of the columns named, and the share t
 # Share of visited states beyond the data above which a policy's risks count as unchecked, and above
 # which the report warns (held-out states: 1 %).
 MOST_BEYOND, MANY_BEYOND = 0.5, 0.05
-FINE_STEP = 2.0  # ratio of neighbouring β below which a finer grid is not advised
+FINE_STEP = 2.0  # ratio of neighbouring β below which no values between them are searched
+FINER = 2  # number of values searched between two others
 KEEP = "Keep the present controller: no policy found is expected to be better."
 
 
@@ -116,22 +117,43 @@ def headline(
     return f"The policy {policy} is recommended: {reason}{saved}"
 
 
-def advise_finer_grid(trials: Sequence[Trial], best: Trial) -> str:
-    """A hint if policies with smaller β promise less cost but are mostly beyond the data, and the
-    next larger β that was tried is at least twice as large; else nothing."""
+def find_gap(trials: Sequence[Trial]) -> tuple[float, float] | None:
+    """Two neighbouring β, the larger at least FINE_STEP times the smaller, of which the smaller one
+    promises less cost than the best policy, but its own policy is mostly beyond the data."""
+    best = trials[find_best(trials)]
     beta, gamma = best.risk_weights
     tried = {one.risk_weights[0]: one for one in trials if one.risk_weights[1] == gamma}
     beyond = [low for low, one in tried.items() if low < beta and one.share_beyond > MOST_BEYOND]
     if not beyond or best.share_beyond > MOST_BEYOND:
-        return ""
+        return None
     low = max(beyond)
     high = min(other for other in tried if other > low)
-    if tried[low].careful_cost >= best.careful_cost or high < FINE_STEP * low:
+    promising = tried[low].careful_cost < best.careful_cost and high >= FINE_STEP * low
+    return (low, high) if promising else None
+
+
+def finer_weights(trials: Sequence[Trial]) -> list[tuple[float, float]]:
+    """Risk weights with β in the gap, if there is one, to search next: a better policy may stay
+    within the data there."""
+    gap = find_gap(trials)
+    if gap is None:
+        return []
+    low, high = gap
+    low = low or high / FINE_STEP ** (FINER + 1)
+    ratio = (high / low) ** (1.0 / (FINER + 1))
+    _, gamma = trials[find_best(trials)].risk_weights
+    return [(float(f"{low * ratio**step:.2g}"), gamma) for step in range(1, FINER + 1)]
+
+
+def advise_finer_grid(trials: Sequence[Trial]) -> str:
+    """A hint if there is a gap, else nothing."""
+    gap = find_gap(trials)
+    if gap is None:
         return ""
     return (
-        f"With β = {low:g} the risk-adjusted cost is lower, but the policy is mostly beyond the "
-        f"data. A search with values of β between {low:g} and {high:g} may find a better policy "
-        "within the data."
+        "With β = {0:g} the risk-adjusted cost is lower, but the policy is mostly beyond the "
+        "data. A search with values of β between {0:g} and {1:g} may find a better policy within "
+        "the data.".format(*gap)
     )
 
 
@@ -144,7 +166,7 @@ def advice(
 ) -> list[str]:
     """The recommendation, its reasons and caveats; the first sentence is the headline."""
     best = trials[find_best(trials)]
-    finer = advise_finer_grid(trials, best)
+    finer = advise_finer_grid(trials)
     sentences = {
         headline(trials, logged_cost, margin, second): True,
         finer: finer,
