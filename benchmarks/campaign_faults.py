@@ -1,11 +1,11 @@
-"""Kill -9 a process at random moments while it asks and tells, and count what is lost.
+"""Kill a process (``kill -9``) at random moments during ``ask`` and ``tell``, and count losses.
 
     python benchmarks/campaign_faults.py
 
-A worker asks and tells in turn and writes into a log what it is about to do and what has returned;
-after each kill the campaign must open, hold every result whose call had returned once and whole,
-and answer the next question. A kill counts for the call that it interrupted. Writes
-``results/campaign_faults.json``.
+A worker alternates between ``ask`` and ``tell`` and logs each call before it starts and after it
+returns. After each kill the campaign must open, contain every result whose call had returned
+exactly once and complete, and answer the next ``ask``. A kill is counted for the call that it
+interrupted. Writes ``results/campaign_faults.json``.
 """
 
 import argparse
@@ -33,24 +33,24 @@ SETTINGS = {
     "verbose": False,
 }
 CALLS = ("tell", "ask")
-# A kill comes at most so many seconds after a worker has first said this: a worker that asks is
-# killed while it compiles, loads and fits for the first time, or when all that is warm.
+# Longest delay of a kill in seconds after the worker's first line with this word: a worker that
+# asks is killed during its first compilation, loading and fit, or after them.
 MOMENTS = {"tell": {"told": 0.05}, "ask": {"ask": 4.0, "asked": 0.5}}
 PATIENCE = 120.0
-# What workers need not import for themselves; BlackJAX would start threads that no fork survives.
+# Imported before the fork; importing BlackJAX would start threads, which do not survive a fork.
 PRELOADED = ["jax", "optax", "sklearn.utils", "scipy.stats", "sqlalchemy", "safetensors.numpy"]
 SEED = 0
 
 
 class Log:
-    """What a worker says, line by line; what it said before a kill stays said."""
+    """The log of a worker, line by line; lines survive a kill."""
 
     def __init__(self, path: Path):
         self.path = path
         path.touch()
 
     def say(self, *words: Any) -> None:
-        """Add a line, in one write."""
+        """Append a line, in one write."""
         with self.path.open("ab", buffering=0) as file:
             file.write((" ".join(map(str, words)) + "\n").encode())
 
@@ -59,13 +59,13 @@ class Log:
         return [line.split() for line in self.path.read_text().splitlines()]
 
     def numbers(self, word: str) -> list[int]:
-        """The numbers that followed a word."""
+        """The numbers that follow a word."""
         return [int(n) for first, *rest in self.lines() if first == word for n in rest]
 
 
 class Found(NamedTuple):
-    """What a kill left: acknowledged results and proposals that are missing, results that are
-    there twice, in part or unasked for, and whether the campaign could not be used."""
+    """The state after a kill: acknowledged results and proposals that are missing, results that are
+    duplicate, incomplete or unexpected, and whether the campaign was unusable."""
 
     lost: set[int]
     proposals_lost: set[int]
@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 def work(place: Path, log: Log, call: str) -> None:
-    """Ask and tell, or only tell, until killed."""
+    """Call ``ask`` and ``tell``, or ``tell`` only, until killed."""
     warnings.simplefilter("ignore")
     enable_compile_cache()
     campaign = Campaign.open(place)
@@ -89,7 +89,7 @@ def work(place: Path, log: Log, call: str) -> None:
 
 
 def tell(campaign: Campaign, log: Log, **where: Any) -> None:
-    """Tell a number that was never told before, and say so before and after."""
+    """Record a number not used before, and log the call before and after."""
     value = len(log.numbers("tell"))
     log.say("tell", value)
     campaign.tell({"y": float(value), "w": -float(value)}, **where)
@@ -117,7 +117,7 @@ def kill_once(place: Path, log: Log, call: str, rng: np.random.Generator) -> str
 
 
 def examine(place: Path, log: Log, ask: bool) -> Found:
-    """Compare what the campaign holds with what the log says had returned."""
+    """Compare the content of the campaign with the logged calls."""
     try:
         campaign = Campaign.open(place)
         rows = campaign.export()
@@ -138,7 +138,7 @@ def examine(place: Path, log: Log, ask: bool) -> Found:
 
 
 def run(folder: Path, kills: dict[str, int]) -> dict[str, int]:
-    """Kill until each call was interrupted as often as wanted; counts by slash-separated names."""
+    """Kill until each call was interrupted often enough; counts by slash-separated names."""
     place, log = folder / "campaign.db", Log(folder / "log")
     campaign = Campaign.create(place, INPUTS, OUTPUTS, settings=SETTINGS)
     for proposal in campaign.ask(12):

@@ -1,8 +1,8 @@
-"""Chains on the cores of a CPU: a share for each core against one program that XLA divides.
+"""Chains on the cores of a CPU: a share per core, compared with one program that XLA divides.
 
     python benchmarks/cores.py
 
-Both take the same steps of the same eight Langevin chains, in turn; compilation is not counted.
+Both take the same steps of the same eight Langevin chains, alternately; compilation is excluded.
 Writes ``results/bench_cores.json``: milliseconds of a step of all chains, and their ratio.
 """
 
@@ -67,7 +67,7 @@ def time_step(algorithm, keys, walks, schedule, cores_used: int) -> float:
 
 
 def measure() -> Record:
-    """All sizes both ways."""
+    """Measure all sizes in both ways."""
     record = Record("bench_cores", {"chains": CHAINS, "cores": cores.count_cores()}, [0])
     for name, size in SIZES.items():
         problem = make_chains(*size)

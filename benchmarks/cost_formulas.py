@@ -1,7 +1,7 @@
-"""What a job costs: formulas in the sizes of a problem, their constants fitted to measured points.
+"""Time and memory of a job as formulas in the sizes of a problem, with fitted constants.
 
-A job's time, and what it holds in memory, is a sum of terms, each a constant of the machine times a
-product of sizes (``LABELS``, ``HELD_LABELS``):
+Time and memory of a job are sums of terms, each a constant of the machine times a product of sizes
+(``LABELS``, ``HELD_LABELS``):
 
     training   a + U·(b + c·K·B·H + d·K·B·W)        a pass; U updates of B rows
     ensemble   a + U·(b + c·S·Q·B·H + d·S·Q·B·W)    a pass; Q nodes of z, S members
@@ -9,11 +9,12 @@ product of sizes (``LABELS``, ``HELD_LABELS``):
     entropy    a + b·N + c·M·L·N + d·M·L·N·W        a split by entropy
     search     a + b·T + T·M·N·S·(c + d·(4 Wₘ + 6 Wₚ))    an update
     forecast   a + b·T + T·M·N·S·(c + d·(2 Wₘ + 2 Wₚ))
-    choice     a + b·N + c·D                        a campaign's question, with a fit of one pass
+    choice     a + b·N + c·D                        a campaign's ``ask``, with a fit of one pass
 
-W counts weights (``D + 1`` inputs, two layers of H units, one output). Constants are not negative
-and make the largest relative error small; ``results/cost_model.json`` has the points. What a split
-holds depends on its chunks, and is what ``benchmarks.prediction_memory`` says.
+W is the number of weights (``D + 1`` inputs, two layers of H units, one output). Constants are
+non-negative, fitted by least squares of relative errors to the points in
+``results/cost_model.json``. The memory of a split depends on its chunks and is computed by
+``benchmarks.prediction_memory``.
 """
 
 from collections.abc import Callable
@@ -45,18 +46,17 @@ def network(size: Sizes) -> int:
 
 
 def batch(size: Sizes) -> int:
-    """B, the rows that an update computes with, empty slots included."""
+    """B, the number of rows in an update, padding included."""
     return min(BATCH, padded_size(size["N"]))
 
 
 def updates(size: Sizes) -> int:
-    """U, the updates of a pass over the data."""
+    """U, the number of updates in a pass over the data."""
     return -(-size["N"] // batch(size))
 
 
 def _pass(size: Sizes, draws: int) -> list[float]:
-    """Terms of a pass over the data: its own, and those of an update, of a hidden unit's value and
-    of a weight's product in it."""
+    """Terms of a pass over the data: of the pass itself, and per update, hidden unit and weight."""
     often, values = updates(size), draws * batch(size)
     return [1, often, often * values * size["H"], often * values * network(size)]
 
@@ -78,14 +78,14 @@ def variance(size: Sizes) -> list[float]:
 
 
 def entropy(size: Sizes) -> list[float]:
-    """Terms of a split by entropy of N points, one of which comes after the other."""
+    """Terms of a split by entropy of N points, processed sequentially."""
     nested = size["M"] * size["L"] * size["N"]
     return [1, size["N"], nested, nested * network(size)]
 
 
 def _rolled(size: Sizes, of_model: int, of_policy: int) -> list[float]:
-    """Terms of roll-outs: their own, and those of a step of all, of a step of one, and of a
-    weight's product in it."""
+    """Terms of roll-outs: of the call itself, per step, per step of one roll-out, and per
+    weight."""
     model = weights_of((MODEL_INPUTS, size["H"], size["H"], 1))
     each = of_model * model + of_policy * weights_of(POLICY)
     steps = size["T"] * size["M"] * size["N"] * size["S"]
@@ -103,40 +103,41 @@ def forecast(size: Sizes) -> list[float]:
 
 
 def choice(size: Sizes) -> list[float]:
-    """Terms of a campaign's question, its fit of one epoch included."""
+    """Terms of a campaign's ``ask``, including a fit of one epoch."""
     return [1, size["N"], size["D"]]
 
 
 def slots(size: Sizes) -> int:
-    """R, the rows that data have room for, empty ones included."""
+    """R, the number of allocated rows, padding included."""
     return padded_size(size["N"])
 
 
 def _pass_held(size: Sizes, draws: int, copies: int) -> list[float]:
-    """Terms of what a pass holds: its own, for the way back a hidden unit's value and an input's,
-    and of every row the inputs and the rest."""
+    """Terms of the memory of a pass: constant, values of hidden units and inputs kept for the
+    backward pass, and the rows."""
     values, rows = draws * batch(size), copies * slots(size)
     return [1, values * size["H"], values * size["D"], rows * size["D"], rows]
 
 
 def training_held(size: Sizes) -> list[float]:
-    """Terms of what a pass of α-updates holds, a q(z) for each row among them."""
+    """Terms of the memory of a pass of α-updates, with a q(z) for each row."""
     return _pass_held(size, size["K"], 1)
 
 
 def ensemble_held(size: Sizes) -> list[float]:
-    """Terms of what a pass of all members holds, each with data of its own."""
+    """Terms of the memory of a pass of all members, each with its own data."""
     return _pass_held(size, size["S"] * NODES, size["S"])
 
 
 def search_held(size: Sizes) -> list[float]:
-    """Terms of what an update of S policies holds: of a step, and for the way back of all steps."""
+    """Terms of the memory of an update of S policies: of a step, and of all steps for the backward
+    pass."""
     rolled = size["M"] * size["N"] * size["S"]
     return [1, rolled * size["H"], size["T"] * rolled, size["T"] * rolled * size["H"]]
 
 
 def forecast_held(size: Sizes) -> list[float]:
-    """Terms of what roll-outs without a gradient hold: models, noise, a step, and costs."""
+    """Terms of the memory of roll-outs without a gradient: models, noise, a step, and costs."""
     paths = size["M"] * size["N"]
     model = size["M"] * weights_of((MODEL_INPUTS, size["H"], size["H"], 1))
     rolled = paths * size["S"]
@@ -170,8 +171,8 @@ HELD_LABELS = {
 
 
 class Point(NamedTuple):
-    """A measurement: sizes, seconds, bytes of arguments, results and all between them, and what
-    the library says of those beforehand (0: not known)."""
+    """A measurement: sizes, seconds, bytes of arguments, results and temporary arrays, and the
+    library's estimate of those bytes (0: none)."""
 
     sizes: Sizes
     seconds: float
@@ -181,7 +182,7 @@ class Point(NamedTuple):
 
 class Fit(NamedTuple):
     """Constants of a job's time and memory on a device (none where there is an estimate),
-    and the largest relative errors (None where nothing is known)."""
+    and the largest relative errors (None if unknown)."""
 
     job: str
     time: np.ndarray
@@ -194,7 +195,7 @@ class Fit(NamedTuple):
         return float(np.dot(self.time, TERMS[self.job](sizes)))
 
     def bytes(self, point: Point) -> float:
-        """Predicted memory: the estimate, or the formula's; 0 where there is neither."""
+        """Predicted memory: by the estimate or else by the formula; 0 without either."""
         if point.estimate or not len(self.memory):
             return point.estimate
         return float(np.dot(self.memory, HELD[self.job](point.sizes)))
@@ -211,7 +212,7 @@ def parse(text: str) -> Sizes:
 
 
 def points(values: dict[str, float], job: str, device: str) -> list[Point]:
-    """What was measured of a job on a device."""
+    """The measurements of a job on a device."""
     found = []
     for name, seconds in values.items():
         parts = name.split("/")
@@ -225,7 +226,7 @@ def points(values: dict[str, float], job: str, device: str) -> list[Point]:
 
 
 def solve(rows: list[list[float]], amounts: list[float]) -> tuple[np.ndarray, float]:
-    """Constants, not negative, with least squares of relative errors, and the largest of those."""
+    """Non-negative constants by least squares of relative errors, and the largest error."""
     relative = np.array(rows, float) / np.array(amounts)[:, None]
     scale = relative.max(axis=0)
     constants = nnls(relative / scale, np.ones(len(rows)))[0] / scale
@@ -233,7 +234,7 @@ def solve(rows: list[list[float]], amounts: list[float]) -> tuple[np.ndarray, fl
 
 
 def fit(job: str, measured: list[Point]) -> Fit:
-    """Constants of a job."""
+    """The constants of a job."""
     time, time_error = solve([TERMS[job](p.sizes) for p in measured], [p.seconds for p in measured])
     known = [p for p in measured if p.memory > 0]
     memory = np.zeros(0)
@@ -245,7 +246,7 @@ def fit(job: str, measured: list[Point]) -> Fit:
 
 
 def fits(values: dict[str, float], device: str) -> dict[str, Fit]:
-    """All jobs that were measured on a device."""
+    """The fits of all jobs measured on a device."""
     measured = {job: points(values, job, device) for job in TERMS}
     return {job: fit(job, found) for job, found in measured.items() if found}
 
@@ -257,24 +258,24 @@ def paper_search(policies: int) -> Sizes:
 
 
 def paper_policies_at_once() -> int:
-    """How many policies the library searches together at the paper's sizes, on any device."""
+    """Number of policies searched together at the paper's sizes, on any device."""
     model = BNNLV(MODEL_INPUTS - 1, 1, (PAPER_UNITS,) * 2, 1, 1.0, 1.0)
     actions = POLICY[-1]
     shape = PolicyNetwork(POLICY[0], POLICY[1:-1], (-1.0,) * actions, (1.0,) * actions)
-    nothing = cast(Any, None)  # what is seen of a log, and its cost, have no part in it
+    nothing = cast(Any, None)  # observations and costs of a log do not matter here
     sizes = PAPER.horizon, PAPER.weight_draws, PAPER.noise_draws, PAPER.starts
     return policies_at_once(Config(Task(model, nothing, nothing, shape), *sizes))
 
 
 def groups(policies: int, together: int) -> list[int]:
-    """How many policies are searched in each go."""
+    """Number of policies in each group of a search."""
     return [min(together, policies - first) for first in range(0, policies, together)]
 
 
 def frontier_seconds(
     found: dict[str, Fit], policies: int, together: int, often: int = PAPER_UPDATES
 ) -> float:
-    """Time of a search for many policies at the paper's sizes, groups one after another."""
+    """Time of a search for many policies at the paper's sizes, group by group."""
     each = [found["search"].seconds(paper_search(own)) for own in groups(policies, together)]
     return often * sum(each)
 
@@ -282,7 +283,7 @@ def frontier_seconds(
 def campaigns_seconds(
     found: dict[str, Fit], campaigns: int, measurements: int, inputs: int = 5
 ) -> float:
-    """Time to ask each of many campaigns once, their models fitted anew."""
+    """Time of one ``ask`` in each of many campaigns, including the fit of a model."""
     model = {"N": measurements, "D": inputs, "H": 20, "S": MEMBERS}
     fitting = CAMPAIGN_UPDATES / updates(model) * found["ensemble"].seconds(model)
     return campaigns * (fitting + found["choice"].seconds({"N": measurements, "D": inputs}))

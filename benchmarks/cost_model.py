@@ -1,10 +1,10 @@
 """Times and memory of the main jobs over a grid of sizes, for the formulas of the cost model.
 
-    python benchmarks/cost_model.py            on whatever device JAX computes
-    python benchmarks/cost_model.py --smoke    a rehearsal
+    python benchmarks/cost_model.py            on JAX's default device
+    python benchmarks/cost_model.py --smoke    a small run
 
-The programs of a job are compiled side by side, and then measured one after another. Writes
-``results/cost_model.json``, keeping what other devices have written there.
+The programs of a job are compiled in parallel and then measured one by one. Writes
+``results/cost_model.json``, keeping the measurements of other devices.
 """
 
 import argparse
@@ -55,7 +55,7 @@ from twofold.uncertainty.entropies import entropies, integrate
 from twofold.uncertainty.predictive import chunk_rows, rows_at_once
 
 REPEATS = 3
-# Numbers that a split gives for a point: three parts and their errors.
+# Numbers in the split of a point: three parts and their errors.
 RESULTS = 6
 # Points of a split are powers of two, so that no chunk has empty rows.
 GRID: dict[str, list[Sizes]] = {
@@ -99,8 +99,8 @@ SMOKE: dict[str, Sizes] = {"N": 12, "D": 1, "K": 4, "H": 8, "S": 2, "M": 4, "L":
 
 
 class Ready(NamedTuple):
-    """A compiled job: a call, how many units it does, the bytes that it holds, and how many of
-    them the library expects (0: it says nothing)."""
+    """A compiled job: a call, its number of units, its memory in bytes, and the library's estimate
+    of that memory (0: none)."""
 
     call: Callable[[], Any]
     units: float
@@ -138,7 +138,7 @@ def train(algorithm: Any, problems: Any, members: int, plan: Any, epochs: int) -
 
 
 def held(program: Any) -> float:
-    """Bytes of arguments, results and all between them, what shares a place counted once."""
+    """Bytes of arguments, results and temporary arrays; aliased memory is counted once."""
     found = program.memory_analysis()
     return float(
         found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
@@ -153,7 +153,7 @@ def measured(ready: Ready) -> float:
 
 
 def passes(size: Sizes, least: int) -> int:
-    """As many as make ``least`` updates, beside which the start of a run is small."""
+    """Number of passes with ``least`` updates, so that the start of a run hardly matters."""
     return -(-least // updates(size))
 
 
@@ -185,13 +185,13 @@ def nested(size: Sizes, model: BNNLV) -> predictive.Nested:
 def split(
     program: Literal["moments", "entropy"], function: Callable[..., Any], size: Sizes, model: BNNLV
 ) -> Ready:
-    """A split of all points, in chunks as the library makes them; the chunks' points are alike."""
+    """A split of all points, in the library's chunks, which contain the same points."""
     rows, limit = size["N"], rows_at_once(model, size["M"], size["L"])
     chunk = chunk_rows(rows, limit)
     drawn, x = nested(size, model), jax.random.normal(jax.random.key(2), (chunk, size["D"]))
     compiled = jax.jit(function).lower(drawn, x).compile()
     request = Request(program, rows, limit, size["M"], size["L"], RESULTS)
-    # On the host what is given, every chunk's results in double precision, and all of them joined.
+    # On the host: inputs, results of each chunk in double precision, and their concatenation.
     on_host = DOUBLE * rows * (size["D"] + 2 * RESULTS)
     return Ready(
         lambda: [compiled(drawn, x) for _ in range(-(-rows // chunk))],
@@ -219,7 +219,7 @@ MAKING = Lock()
 
 
 def setting_of(units: int) -> Setting:
-    """The industrial benchmark and a model with so many units, made once."""
+    """The industrial benchmark and a model with this number of units, cached."""
     with MAKING:
         if units not in SETTINGS:
             SETTINGS[units] = Setting(units)
@@ -253,7 +253,7 @@ def of_forecast(size: Sizes) -> Ready:
 
 
 def of_choice(size: Sizes) -> float:
-    """A campaign's question after one more measurement, with a fit of a single update."""
+    """A campaign's ``ask`` after one more measurement, with a fit of a single update."""
     from twofold.campaign import Campaign, Continuous
 
     rng = np.random.default_rng(0)
@@ -270,7 +270,7 @@ def of_choice(size: Sizes) -> float:
 
         for _ in range(size["N"]):
             tell()
-        for _ in range(REPEATS):  # the first questions may be answered without a model
+        for _ in range(REPEATS):  # the first proposals may be made without a model
             tell()
             campaign.ask(1)
         times = []
@@ -293,7 +293,7 @@ JOBS: dict[str, Callable[[Sizes], Ready]] = {
 
 
 def prepared(job: str, grid: list[Sizes]) -> list[Ready | None]:
-    """The compiled points of a job; None for one that compiles as it goes."""
+    """The compiled points of a job; None for one compiled when it runs."""
     if job not in JOBS:
         return [None] * len(grid)
     with ThreadPoolExecutor() as pool:
@@ -336,7 +336,7 @@ def main() -> None:
         small = [{name: SMOKE[name] for name in grid[0]}]
         measure(job, small if arguments.smoke else grid, record, device)
         done.add((job, device))
-        # Job by job: a run that is stopped leaves what it has.
+        # Written job by job, so that an interrupted run keeps its measurements.
         print(f"wrote {record.merge(arguments.output, kept)}", flush=True)
 
 

@@ -1,9 +1,9 @@
 """Time the split of 1,000 points with 500 × 500 nested draws, against scipy's k-d tree.
 
-    python benchmarks/entropy.py          on a CPU, with scipy beside
+    python benchmarks/entropy.py          on a CPU, with scipy for comparison
     python benchmarks/entropy.py --gpu    on a GPU
 
-Both write ``results/bench_entropy.json``; each keeps what the other has measured. The whole split
+Both write ``results/bench_entropy.json`` and keep each other's measurements. The whole split
 is timed, network evaluations included, for the default estimator and for nearest neighbours (k =
 25); scipy gets draws from the same mixtures at a few of the points, without the network's time, and
 its time is scaled up to all.

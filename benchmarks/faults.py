@@ -1,10 +1,10 @@
-"""Try bad input and faults of the disk over the whole surface, and count what came of it.
+"""Test all interfaces with invalid input and disk faults, and count the outcomes.
 
     python benchmarks/faults.py [--only campaign tables]
 
-Runs the tests of ``tests/fuzz`` at both of their sizes, one process for each file of them. A test
-that fails has found something: its crashes, hangs and losses are counted, and so is a process that
-dies or does not end. Writes ``results/faults.json``.
+Runs the tests of ``tests/fuzz`` at both sizes, each file in its own process. Crashes, hangs and
+losses found by failing tests are counted, and so are processes that die or do not end. Writes
+``results/faults.json``.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from paper.records import Record
 
 TESTS = Path(__file__).parents[1] / "tests" / "fuzz"
 COUNTS = ("cases", "refused", "crashes", "hangs", "losses", "failed_tests")
-# No file of tests takes a tenth of it on two idle cores.
+# No test file takes a tenth of this on two idle cores.
 PATIENCE = 3 * 3600
 FAILED = 1
 
 
 def run(file: Path, folder: Path, seed: int, quick: bool) -> tuple[Counter[str], list[str]]:
-    """The counts of one file of tests by slash-separated names, and the tests that failed."""
+    """The counts of one test file by slash-separated names, and the failed tests."""
     lines, report = folder / f"{file.stem}.jsonl", folder / f"{file.stem}.txt"
     lines.touch()
     words = [sys.executable, "-m", "pytest", str(file), "-q", "-p", "no:cacheprovider", "-rf"]
@@ -52,7 +52,7 @@ def run(file: Path, folder: Path, seed: int, quick: bool) -> tuple[Counter[str],
 
 
 def surface_of(file: Path) -> str:
-    """The name that a file's counts go under."""
+    """The name under which a file's counts are recorded."""
     return file.stem.removeprefix("test_")
 
 
@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def earlier(folder: Path, surfaces: list[str]) -> dict[str, float]:
-    """Counts of an earlier run that this one does not make anew."""
+    """Counts of an earlier run that are not measured again."""
     path = folder / "faults.json"
     metrics = json.loads(path.read_text())["metrics"] if path.exists() else {}
     return {name: v for name, v in metrics.items() if name.partition("/")[0] in surfaces}

@@ -1,12 +1,11 @@
 """How long a user waits for the first fit: a fresh process, from calling fit to predictions.
 
-    python benchmarks/first_fit.py            the default and its quick start at four sizes
+    python benchmarks/first_fit.py            the default and the quick ensemble at four sizes
     python benchmarks/first_fit.py --smoke    one size, tiny fits
 
-Each measurement is a process of its own, first with an empty folder for compiled programs
-(``seconds``), then with the folder that this one has filled (``seconds_warm``). Writes
-``results/first_fit.json``; a run that is stopped keeps what it has measured, and the same command
-measures the rest.
+Each measurement is a process of its own, first with an empty compile cache (``seconds``), then with
+the cache that the first one has filled (``seconds_warm``). Writes ``results/first_fit.json``; an
+interrupted run keeps its measurements, and the same command resumes it.
 """
 
 import argparse
@@ -37,7 +36,7 @@ CACHE = {
 
 
 def time_process(rows: int, inputs: int, inference: dict[str, Any], cache: str) -> dict[str, float]:
-    """What a fresh process measures with a folder for compiled programs."""
+    """The measurements of a new process with a folder for compiled programs."""
     words = ["--rows", str(rows), "--inputs", str(inputs), "--inference", json.dumps(inference)]
     environment = os.environ | CACHE | {"JAX_COMPILATION_CACHE_DIR": cache}
     command = [sys.executable, str(SCRIPT), *words]
@@ -48,7 +47,7 @@ def time_process(rows: int, inputs: int, inference: dict[str, Any], cache: str) 
 
 
 def time_twice(rows: int, inputs: int, inference: dict[str, Any]) -> dict[str, float]:
-    """A first fit without compiled programs, and one that finds them."""
+    """A first fit with an empty compile cache, and one with a filled cache."""
     with tempfile.TemporaryDirectory(prefix="twofold-programs-") as cache:
         cold, warm = (time_process(rows, inputs, inference, cache) for _ in range(2))
     return {
@@ -75,7 +74,7 @@ def measure(smoke: bool, repeats: int, work: Path | None) -> Record:
     }
     record = Record("first_fit", {"inference": inference, "repeats": repeats}, seeds=[0])
     jobs, places = [], []
-    # Every repeat goes through all of them, so that what else the machine does falls on all.
+    # Each repeat runs all of them, so that other load on the machine affects all alike.
     for repeat in range(repeats):
         for rows, inputs in sizes:
             for name in METHODS:
@@ -104,7 +103,7 @@ def main() -> None:
     record = measure(options.smoke, 1 if options.smoke else options.repeats, work)
     print(f"wrote {record.write(options.output)}")
     if work is not None:
-        shutil.rmtree(work)  # another run measures anew
+        shutil.rmtree(work)  # the next run measures again
     for name, value in record.metrics.items():
         print(f"{name:40s} {value:8.2f}")
 

@@ -3,10 +3,10 @@
     python benchmarks/first_use.py            all commands, then 15 campaigns of ten rounds
     python benchmarks/first_use.py --smoke    one table and one short campaign
 
-Every command runs twice in a copy of the same folder: first with an empty folder for compiled
-programs (``cold/wall_seconds``), then with what the first run has left there, as at a second use.
-A campaign begins with random points; its last model is compared with one of as many random points.
-Writes ``results/first_use.json``; a run that is stopped keeps what it has measured.
+Every command runs twice in a copy of the same folder: first with an empty compile cache
+(``cold/wall_seconds``), then with the cache that the first run has filled. A campaign begins with
+random points; its last model is compared with one fitted to as many random points. Writes
+``results/first_use.json``; an interrupted run keeps its measurements.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def write_log(path: Path, rows: int) -> None:
 
 
 def run_command(words: list[str], folder: Path, cache: Path) -> dict[str, Any]:
-    """One command as a process of its own: its times and what it said."""
+    """Run a command in its own process; its times and output."""
     environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
     begun = time.perf_counter()
     with (folder / "said.txt").open("w+") as said, (folder / "shown.txt").open("w+") as shown:
@@ -82,8 +82,8 @@ def run_command(words: list[str], folder: Path, cache: Path) -> dict[str, Any]:
 
 
 def time_twice(prepare: Callable[[Path], None], words: list[str]) -> dict[str, Any]:
-    """A command in a folder that is made for it, cold, and in a copy of that folder as at a second
-    use."""
+    """A command in a prepared folder with an empty compile cache, and in a copy of that folder with
+    a filled one."""
     with tempfile.TemporaryDirectory(prefix="twofold-first-use-") as place:
         first, second, cache = (Path(place) / name for name in ("first", "second", "programs"))
         first.mkdir()
@@ -94,8 +94,7 @@ def time_twice(prepare: Callable[[Path], None], words: list[str]) -> dict[str, A
 
 
 def describe_page(folder: Path) -> dict[str, float]:
-    """The size of the page that a report has written, and the seconds that it took to make it,
-    without the start of the program."""
+    """The size of a report's page, and the seconds to make it, without the start of the program."""
     found: dict[str, float] = {}
     for page in folder.glob("*.html"):
         seconds = json.loads(page.with_name(f"{page.name}.record.json").read_text())["times"]
@@ -120,7 +119,7 @@ def prepare_model(rows: int) -> Callable[[Path], None]:
 
 
 def prepare_campaign(models: int, small: bool) -> Callable[[Path], None]:
-    """A folder with a campaign of 40 results that has asked so many times."""
+    """A folder with a campaign of 40 results and this many calls of ``ask``."""
 
     def prepare(folder: Path) -> None:
         settings = {"inference": {"method": "ensemble", "updates": 20}} if small else {}
@@ -149,7 +148,7 @@ def prepare_log(folder: Path) -> None:
 
 
 def list_commands(smoke: bool) -> dict[str, tuple[Callable[[Path], None], list[str]]]:
-    """By the name in the record: how its folder is prepared, and the command."""
+    """For each name in the record, the preparation of the folder, and the command."""
     found: dict[str, tuple[Callable[[Path], None], list[str]]] = {}
     settings = [word for one in SMALL for word in ("--setting", one)] if smoke else []
     for rows in list(TABLES)[: 1 if smoke else None]:
@@ -173,9 +172,9 @@ def list_commands(smoke: bool) -> dict[str, tuple[Callable[[Path], None], list[s
 
 
 def run_campaign(name: str, seed: int, rounds: int, small: bool) -> dict[str, float]:
-    """What was left to learn after the random points and at the end, the error of the last model
-    over that of one fitted to as many random points, and how far the last model, whose chains went
-    on from an earlier one's, agrees with one that is fitted from scratch (``agreement``)."""
+    """The information left after the random points and at the end, the error of the last model
+    divided by that of one fitted to as many random points, and the ``agreement`` of the last model,
+    whose chains continue those of an earlier one, with a model fitted from scratch."""
     problem, half, rng = SMALL_PROBLEMS[name], PROBLEMS[name], np.random.default_rng(seed)
     names = [f"x{i}" for i in range(problem.inputs)]
     settings: dict[str, Any] = {"random_state": seed}
@@ -217,14 +216,14 @@ def run_campaign(name: str, seed: int, rounds: int, small: bool) -> dict[str, fl
 
 
 def compare_choices(warm: Any, cold: Any, grid: np.ndarray) -> float:
-    """What the best point by one model would teach by the other, as a share of what that one's own
-    best point would."""
+    """Information of one model's best point according to the other model, as a share of that of the
+    other model's own best point."""
     nats = expected_information(cold, grid)
     return float(nats[np.argmax(expected_information(warm, grid))] / nats.max())
 
 
 def add_command(record: Record, name: str, found: dict[str, Any]) -> None:
-    """Times, and of a fit its warnings and scores."""
+    """Record times, and the warnings and scores of a fit."""
     record.add(f"{name}/wall_seconds", found["wall"])
     record.add(f"{name}/cpu_seconds", found["cpu"])
     record.add(f"{name}/cold/wall_seconds", found["cold"])
@@ -278,7 +277,7 @@ def main() -> None:
     record = measure(options.smoke, work)
     print(f"wrote {record.write(options.output)}")
     if work is not None:
-        shutil.rmtree(work)  # another run measures anew
+        shutil.rmtree(work)  # the next run measures again
     for name, value in record.metrics.items():
         print(f"{name:44s} {value:8.2f}")
 

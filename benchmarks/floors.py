@@ -1,11 +1,11 @@
-"""Time of the main jobs over the least time that their work takes on this machine.
+"""Time of the main jobs relative to the least time that their work takes on this machine.
 
-    python benchmarks/floors.py            on whatever device JAX computes
-    python benchmarks/floors.py --smoke    a rehearsal of seconds
+    python benchmarks/floors.py            on JAX's default device
+    python benchmarks/floors.py --smoke    a small run of seconds
 
-Machine and jobs are measured in turn, so that what else runs slows down both alike; times are
-medians, compilation apart. Writes ``results/bench.json`` under the name of the device, keeping what
-is there of other devices and other benchmarks.
+Machine and jobs are measured alternately, so that other load slows down both alike; times are
+medians without compilation. Writes ``results/bench.json`` under the name of the device, keeping the
+numbers of other devices and benchmarks.
 """
 
 import argparse
@@ -25,7 +25,7 @@ REPEATS = 5
 
 
 def measure(job: Job, peaks: Peaks, repeats: int) -> tuple[float, Rates]:
-    """Median time of the call, and median rates of the machine meanwhile."""
+    """Median time of the call, and median rates of the machine at that time."""
     jax.block_until_ready(job.call())
     times, rates = [], []
     for _ in range(repeats):
@@ -35,7 +35,7 @@ def measure(job: Job, peaks: Peaks, repeats: int) -> tuple[float, Rates]:
 
 
 def add(record: Record, device: str, name: str, job: Job, found: tuple[float, Rates]) -> None:
-    """Time, floor and their ratio; which part of the work the floor is."""
+    """Record time, floor and their ratio, and which part of the work determines the floor."""
     time, rates = found
     floor = floor_seconds(job.work, rates)
     record.add(f"floor/{name}/{device}", time / floor)

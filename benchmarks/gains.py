@@ -1,11 +1,11 @@
-"""What was gained where the library was farthest from its floor: the plain way beside its own.
+"""Speed-ups of optimised jobs over plain versions of them.
 
-    python benchmarks/gains.py            the jobs that were made faster
-    python benchmarks/gains.py --smoke    a rehearsal of seconds
+    python benchmarks/gains.py            the optimised jobs
+    python benchmarks/gains.py --smoke    a small run of seconds
 
-Both ways of a job (``plain_versions.py`` has the plain ones) run in turn in one process; times are
-medians, compilation apart. Writes ``gain/<job>/<device>`` and the largest difference of their
-results into ``results/bench.json``.
+Both versions of a job (the plain ones are in ``plain_versions.py``) run alternately in one process;
+times are medians without compilation. Writes ``gain/<job>/<device>`` and the largest difference of
+their results to ``results/bench.json``.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DECISIONS = 10
 
 
 class Way(NamedTuple):
-    """A function with its arguments, and what the plain way has in place of the library's."""
+    """A function with its arguments, and the plain functions that replace the library's."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -43,11 +43,11 @@ class Way(NamedTuple):
 
 
 def compiled(way: Way, plainly: bool) -> Callable[[], Any]:
-    """The program of one of both ways."""
+    """The compiled program of one version."""
     with ExitStack() as stack:
         for one in way.replaced if plainly else ():
             stack.enter_context(mock.patch.object(*one))
-        # Wrapped anew for each way: JAX remembers what it has traced of a function.
+        # Wrapped again for each version, because JAX caches traced functions.
         program = jax.jit(lambda *given: way.function(*given)).lower(*way.arguments).compile()
     return lambda: program(*way.arguments)
 
@@ -95,7 +95,7 @@ def wind(turbines: int) -> Way:
 
 
 def ways(gpu: bool, smoke: bool) -> dict[str, Callable[[], Way]]:
-    """All that was made faster; a GPU gets as many turbines as fill it."""
+    """All optimised jobs; a GPU gets enough turbines to be busy."""
     nested = 40 if smoke else 500
     return {
         "draws": partial(draws, 8 if smoke else 1000, 10 if smoke else 100),
@@ -108,14 +108,14 @@ def ways(gpu: bool, smoke: bool) -> dict[str, Callable[[], Way]]:
 
 
 def largest_difference(one: Any, other: Any) -> float:
-    """Between two results, relative to the largest number of each array."""
+    """The largest difference of two results, relative to the largest number of each array."""
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     found = [np.abs(np.subtract(a, b)).max() / np.abs(np.asarray(b)).max() for a, b in pairs]
     return float(max(found))
 
 
 def main() -> None:
-    """Measure both ways of everything and write the record."""
+    """Measure both versions of all jobs and write the record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""What this machine does at best: products, special functions, bytes to and from memory."""
+"""Best rates of this machine: products, special functions, memory traffic."""
 
 import time
 from collections.abc import Callable
@@ -13,14 +13,14 @@ CHAIN = 16
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Of one call, its result waited for."""
+    """Seconds of one call until its result is ready."""
     started = time.perf_counter()
     jax.block_until_ready(call())
     return time.perf_counter() - started
 
 
 class Peaks:
-    """Compiled once, measured as often as asked, in turn with what is compared with them."""
+    """Programs that measure the rates; compiled once, measured repeatedly between other jobs."""
 
     def __init__(self, smoke: bool = False):
         gpu = jax.default_backend() == "gpu"
@@ -46,7 +46,7 @@ class Peaks:
 
 
 def exponentials(values: jax.Array) -> jax.Array:
-    """Many of each value, one after another, so that memory has no part in it."""
+    """Many exponentials of each value in sequence, so that memory does not matter."""
     for _ in range(CHAIN):
         values = jnp.exp(-values)
     return values

@@ -1,4 +1,4 @@
-"""The plain way of what has been made faster: the same numbers, written down as one would first."""
+"""Plain versions of optimised functions, with the same results."""
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,18 @@ from twofold.uncertainty.predictive import Moments, Nested
 def means_at(
     model: BNNLV, nested: Nested, z: Float[Array, "M Z"], x: Float[Array, "B D"]
 ) -> Float[Array, "M O B"]:
-    """One latent draw for each weight draw, in a small product for each of them."""
+    """One latent draw for each weight draw, with one small product each."""
     shape = (*z.shape, x.shape[0])
     return density.mean(model, nested.weights, x, jnp.broadcast_to(z[..., None], shape))
 
 
 def means(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Float[Array, "L M O B"]:
-    """One latent draw after another."""
+    """Latent draws one by one."""
     return jax.lax.map(lambda z: means_at(model, nested, z, x), nested.latents)
 
 
 def moments(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Moments:
-    """Accumulated one latent draw after another (Welford)."""
+    """Accumulated over the latent draws (Welford)."""
 
     def accumulate(carry, z):
         count, mean, squares = carry
@@ -49,14 +49,14 @@ def components(model: BNNLV, nested: Nested, x: Float[Array, "B D"]) -> Conditio
 
 
 def ranked(values: Float[Array, "n"]) -> tuple[Float[Array, "n"], Int[Array, "n"]]:
-    """Values and places sorted together."""
+    """Sort values and indices together."""
     places = jnp.arange(values.shape[0])
     ascending, order = jax.lax.sort((values, places), num_keys=1, is_stable=False)
     return ascending, jnp.zeros_like(order).at[order].set(places, unique_indices=True)
 
 
 def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
-    """One window after another."""
+    """Windows one by one."""
     n, around = values.shape[0], pad_ends(values, k)
 
     def narrow(j: Int[Array, ""], distance: Float[Array, "n"]) -> Float[Array, "n"]:
@@ -70,7 +70,7 @@ def ranked_distances(values: Float[Array, "n"], k: int) -> Float[Array, "n"]:
 def step(
     turbine: Turbine, table: Table, plant: Plant, wind: Float[Array, ""], commands: Commands
 ) -> Plant:
-    """One stage of Runge and Kutta's after another."""
+    """A Runge-Kutta step, stage by stage."""
     size, commands = turbine.time_step, dynamics.limit(turbine.actuators, commands)
 
     def stage(carry, coefficients):

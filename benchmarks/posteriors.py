@@ -1,14 +1,14 @@
-"""Seconds for one fit of each posterior on each problem of the contest.
+"""Seconds for one fit of each posterior on each problem of the comparison.
 
-The settings are those of ``python -m paper posteriors``, alone on the machine. A fit
-is one compilation and thousands of equal epochs, so that its time is that of the compilation and of
-short stretches, scaled up; methods that choose their own length are timed as a whole. Problems with
-the same number of inputs are the same program, and share one measurement:
+The settings are those of ``python -m paper posteriors``, with nothing else on the machine. A fit is
+a compilation and thousands of equal epochs, so its time is extrapolated from the compilation and
+some short parts; methods that choose their own length are timed as a whole. Problems with the same
+number of inputs use the same program and share one measurement:
 
     python benchmarks/posteriors.py         two CPU cores
     python benchmarks/posteriors.py --gpu   one GPU
 
-The numbers join ``results/posteriors.json``.
+The numbers are added to ``results/posteriors.json``.
 """
 
 import argparse
@@ -38,7 +38,7 @@ STRETCH_SECONDS = 1.0
 
 
 def time_fit(problem: str, method: str) -> list[float]:
-    """Seconds of a whole fit, by each stretch."""
+    """Seconds of a whole fit, extrapolated from each measured part."""
     x, y = PROBLEMS[problem].training(0)
     estimator = BNNLVRegressor(**settings(method, smoke=False), verbose=False)
     if resolve_method(estimator.inference).staged:
@@ -64,7 +64,7 @@ def time_whole(estimator: BNNLVRegressor, x: np.ndarray, y: np.ndarray, seed: in
 
 
 def epochs_done(method: Setup, keys: jax.Array, problems: Any) -> Iterator[int]:
-    """Run the fit over and over; yields how many epochs each chunk had."""
+    """Run the fit repeatedly; yields the number of epochs of each chunk."""
     while True:
         states = loop.init(method.algorithm, keys, problems)
         done = 0
@@ -76,7 +76,7 @@ def epochs_done(method: Setup, keys: jax.Array, problems: Any) -> Iterator[int]:
 
 
 def scaled_up(method: Setup, keys: jax.Array, problems: Any) -> list[float]:
-    """Compile, run some stretches, and scale each up to the whole run."""
+    """Compile, run some parts, and extrapolate each to the whole run."""
     started, chunks = time.perf_counter(), epochs_done(method, keys, problems)
     next(chunks)
     compilation = time.perf_counter() - started

@@ -1,7 +1,7 @@
-"""How much memory a prediction takes, as a formula of its sizes, for the cost model.
+"""Memory of a prediction as a formula in its sizes, for the cost model.
 
-The library itself asks the compiler. The formula is coarse, of the arrays that grow with what a
-user can ask for, and meant to be too large rather than too small, within a factor of about three.
+The library itself uses the compiler's estimate. This formula is coarse: it counts the arrays that
+grow with the request, and is too large rather than too small, by up to a factor of about three.
 """
 
 from typing import Literal, NamedTuple
@@ -13,20 +13,19 @@ from twofold.model.spec import BNNLV
 from twofold.uncertainty.entropies import SIZES
 from twofold.uncertainty.predictive import chunk_rows, latents_at_once
 
-# What there is of an array of activations at once: itself, its gradient, and a copy on the way.
+# Copies of an array of activations at a time: itself, its gradient, and a temporary copy.
 ACTIVATIONS = 3
-# Draws as they are and in the order in which layers want them; what is computed of them, and that
-# in the order in which it is used; grids of densities and of their transforms; inputs on their way
-# to standardised ones.
+# Draws, and the same transposed for the layers; results, and the same transposed; grids of
+# densities and of their transforms; inputs and standardised inputs.
 TWICE = 2
-# An array of results as its chunks, joined, and in raw units.
+# An array of results: in chunks, concatenated, and in raw units.
 RESULTS = 3
 DOUBLE = 8
 
 
 class Request(NamedTuple):
-    """A prediction: by which program, of how many rows, of which at most so many at once, with how
-    many draws of weights and of z for each of them, and how many numbers come out for a row."""
+    """A prediction: program, rows, largest chunk of rows, weight draws, latent draws for each of
+    them, and numbers in the result of a row."""
 
     program: Literal["sample", "density", "moments", "entropy"]
     rows: int
@@ -48,15 +47,15 @@ def prediction_bytes(model: BNNLV, request: Request, dtype: str) -> float:
 
 
 def _work(model: BNNLV, request: Request, chunk: int, latents: int) -> int:
-    """Numbers that the program of a chunk holds beside the draws."""
+    """Numbers in the memory of a chunk's program, besides the draws."""
     program, _, _, weights, _, _ = request
     if program == "sample":
         noise = TWICE * (model.latents + model.outputs)
         return chunk * weights * (ACTIVATIONS * max(model.sizes) + noise)
     block = latents_at_once(model, weights, chunk, latents)
-    # A CPU takes one weight draw after another.
+    # A CPU processes weight draws one by one.
     together = 1 if numerics.on_cpu() else weights
-    # What x adds to the first layer is kept beside the activations.
+    # The contribution of x to the first layer is kept besides the activations.
     values = chunk * together * (1 + ACTIVATIONS * block) * max(model.sizes)
     values += block * chunk * TWICE * weights * model.outputs
     if program == "density":

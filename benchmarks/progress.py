@@ -1,8 +1,8 @@
-"""What progress costs: a fit with its bar against the bare compiled program.
+"""The cost of a progress bar: a fit with it, compared with the bare compiled program.
 
     python benchmarks/progress.py
 
-Both run the same epochs of the same problem in turn; writes ``results/bench_progress.json``.
+Both run the same epochs of the same problem alternately. Writes ``results/bench_progress.json``.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def with_bar(algorithm, keys, problems, schedule) -> float:
 
 
 def main() -> None:
-    """Measure both in turn and write the record."""
+    """Measure both alternately and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()

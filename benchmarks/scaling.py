@@ -4,9 +4,9 @@
     python benchmarks/scaling.py --only row_groups    # reading alone, row groups of several sizes
     python benchmarks/scaling.py --smoke
 
-Every size is made, fitted and split in a process of its own, whose largest memory is noted.
+Every size is generated, fitted and split in a process of its own, whose peak memory is recorded.
 Programs are compiled beforehand, on one block. Writes ``results/scaling.json`` and the figure of
-the sizes, and keeps what a part that is left out has written there.
+the sizes; with ``--only``, the numbers of the other part are kept.
 """
 
 import argparse
@@ -46,7 +46,7 @@ from twofold.tables import open_table
 COLUMNS, SEED = 20, 0
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 SMOKE_SIZES = (2_000, 4_000)
-# Rows of a group: those of a block, as many as Arrow writes unless told otherwise, all in one.
+# Rows per group: those of a block, Arrow's default, and all rows.
 GROUPED_ROWS, ROW_GROUPS = 2_000_000, (BLOCK_ROWS, 2**20, 2_000_000)
 SMOKE_ROWS, SMOKE_GROUPS = 4_000, (1_000, 4_000)
 PARTS = ("sizes", "row_groups")
@@ -69,8 +69,8 @@ STAGES = {
 
 
 def write_table(path: Path, rows: int, group: int = BLOCK_ROWS) -> None:
-    """A smooth function of two of the columns, with noise that depends on a third; so many rows
-    are in memory and in a row group."""
+    """A smooth function of two of the columns, with noise that depends on a third, written one row
+    group at a time."""
     writer = None
     for first in range(0, rows, group):
         rng = np.random.default_rng([SEED, first])
@@ -85,16 +85,16 @@ def write_table(path: Path, rows: int, group: int = BLOCK_ROWS) -> None:
 
 
 def peak_bytes() -> int:
-    """The largest memory that this process has had."""
+    """Peak memory of this process."""
     if STATUS.exists():
-        # The other count is inherited from whoever started this process.
+        # The count of ``getrusage`` is inherited from the parent process.
         return 1024 * int(next(re.finditer(r"VmHWM:\s+(\d+)", STATUS.read_text()))[1])
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return largest if sys.platform == "darwin" else 1024 * largest
 
 
 def timed(found: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
-    """Do the work; note its seconds and the peak memory behind it."""
+    """Run the work; record its seconds and the peak memory after it."""
     begun = time.perf_counter()
     result = work()
     found[f"seconds/{name}"] = time.perf_counter() - begun
@@ -103,7 +103,7 @@ def timed(found: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
 
 
 def one_block(scratch: Scratch) -> Scratch:
-    """As many of the rows as a block has: training on them is the program of all blocks."""
+    """The rows of one block; all blocks are trained by the same program."""
     return scratch._replace(running=scratch.running._replace(rows=scratch.block_rows))
 
 
@@ -138,7 +138,7 @@ def measure(rows: int, folder: Path) -> dict[str, float]:
 
 
 def read(table: Path, folder: Path) -> dict[str, float]:
-    """Reading alone."""
+    """Read only."""
     found = {"peak_bytes/before": float(peak_bytes())}
     values = blocks_of(table)
     timed(found, "read", lambda: write_scratch(folder / "rows", values))
@@ -146,18 +146,18 @@ def read(table: Path, folder: Path) -> dict[str, float]:
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function gives, in a process of its own."""
+    """The result of a function in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def show(name: str, found: dict[str, float]) -> None:
-    """A line for whoever waits."""
+    """Print a line of progress."""
     print(name, {key: round(value, 1) for key, value in found.items()}, flush=True)
 
 
 def measure_sizes(record: Record, sizes: list[int], place: Path) -> None:
-    """All stages of all sizes, and their figure."""
+    """Measure all stages of all sizes, and draw the figure."""
     found = []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -177,12 +177,12 @@ def measure_sizes(record: Record, sizes: list[int], place: Path) -> None:
 
 
 def measure_row_groups(record: Record, rows: int, groups: list[int]) -> None:
-    """Reading the same number of rows from row groups of several sizes."""
+    """Measure reading the same number of rows from row groups of several sizes."""
     record.add("row_group/rows", rows)
     for group in groups:
         with tempfile.TemporaryDirectory() as folder:
             table = Path(folder) / "table.parquet"
-            # Whoever writes a row group has all of it in memory, and is not to be measured.
+            # Writing a row group holds all of it in memory, so it is done in another process.
             apart(write_table, table, rows, group)
             found = apart(read, table, Path(folder))
         show(f"row groups of {group}", found)
@@ -191,12 +191,12 @@ def measure_row_groups(record: Record, rows: int, groups: list[int]) -> None:
 
 
 def part_of(name: str) -> str:
-    """Which part of the benchmark a metric comes from."""
+    """The part of the benchmark that a metric belongs to."""
     return "row_groups" if name.startswith("row_group/") else "sizes"
 
 
 def slope(rows: list[int], values: list[float]) -> float:
-    """Of the straight line through the logarithms."""
+    """Slope of a straight line through the logarithms."""
     return float(np.polyfit(np.log(rows), np.log(values), 1)[0])
 
 
@@ -220,7 +220,7 @@ def _peaks(found: dict[str, float]) -> list[float]:
 
 
 def main() -> None:
-    """Measure what is asked for and write the record and the figure."""
+    """Measure the requested part and write the record and the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rows")

@@ -23,7 +23,7 @@ def draw_times(
 def draw_memory(
     axes: Axes, rows: Sequence[int], peak: Sequence[float], would: Mapping[str, float]
 ) -> Axes:
-    """Peak memory beside what grows by so many bytes for each row."""
+    """Peak memory, and for comparison lines that grow by some bytes per row."""
     axes.loglog(rows, [value / 2**20 for value in peak], "o-", color=TOTAL, label="peak, measured")
     for (name, each), dashes in zip(would.items(), ("--", ":", "-."), strict=False):
         grown = [each * number / 2**20 for number in rows]
@@ -33,7 +33,7 @@ def draw_memory(
 
 
 def _with_legend(axes: Axes) -> Axes:
-    """A legend above the lines, with two thirds of the height left to them."""
+    """A legend in the upper third, above the lines."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.5)
     axes.legend(loc="upper left")

@@ -1,11 +1,11 @@
-"""Time an update of the policy search at the paper's setting, beside the same in PyTorch.
+"""Time an update of the policy search at the paper's sizes, compared with PyTorch.
 
-    python benchmarks/search.py         on a CPU: ours and PyTorch's, alternating, in one run
+    python benchmarks/search.py         on a CPU: twofold and PyTorch, alternating, in one run
     python benchmarks/search.py --gpu   on a GPU: one policy, and thirty at once
 
-Both write ``results/bench_search.json``; each keeps what the other has measured. On a GPU the times
-of whole searches (75,000 updates) are those of a stretch, scaled up. Nothing is recorded unless
-value and gradient of both agree.
+Both write ``results/bench_search.json`` and keep each other's measurements. On a GPU the times of
+whole searches (75,000 updates) are extrapolated. Nothing is recorded unless value and gradient of
+both implementations agree.
 """
 
 import argparse
@@ -68,7 +68,7 @@ class Setting:
         self.noise = Noise(drawn[..., :1], drawn[..., 1:])
 
     def plant(self) -> Plant:
-        """What an update of the search needs."""
+        """The arguments of an update: posterior draws, start windows and schedule."""
         rate = jnp.asarray(1e-4, jnp.float32)
         schedule = Schedule(jnp.int32(PAPER_UPDATES), jnp.int32(1), rate, jnp.zeros(()))
         none = jnp.zeros((0, self.shape.features))
@@ -98,7 +98,7 @@ def first_update(setting: Setting) -> tuple[float, np.ndarray]:
 
 
 def write_for_peer(setting: Setting, path: Path) -> None:
-    """Everything that the peer needs, as the model sees it."""
+    """Write the input of the other implementation, in standardised units."""
     observations = setting.windows.observations[0]
     names = setting.embedding.observations
     columns = np.stack(
@@ -130,7 +130,7 @@ def write_for_peer(setting: Setting, path: Path) -> None:
 
 
 def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
-    """The median over three stretches, after compilation."""
+    """Median over three runs, after compilation."""
     algorithm, plant = descent.build(setting.config()), setting.plant()
     keys = jax.random.split(jax.random.key(2), policies)
     wanted = RiskWeights(jnp.linspace(0.0, BETA, policies), jnp.zeros(policies))
@@ -147,7 +147,7 @@ def seconds_of_update(setting: Setting, policies: int, updates: int) -> float:
 
 
 def measure_cpu(record: Record, setting: Setting, python: str, repeats: int, updates: int) -> None:
-    """Ours and both of PyTorch's in turn; medians, and ratios to ours."""
+    """twofold and both versions in PyTorch, alternately; medians, and ratios to twofold's time."""
     expected = first_update(setting)
     times: dict[str, list[float]] = {"twofold": [], "torch": [], "torch_compiled": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -171,8 +171,8 @@ def measure_cpu(record: Record, setting: Setting, python: str, repeats: int, upd
 def check_agreement(
     name: str, expected: tuple[float, np.ndarray], found: tuple[float, np.ndarray]
 ) -> None:
-    """Values and gradients, to a thousandth of their size: roll-outs of 100 steps in single
-    precision."""
+    """Compare values and gradients, to a relative error of 0.001: roll-outs of 100 steps are in
+    single precision."""
     for what, own, other in zip(("value", "gradient"), expected, found, strict=True):
         off = np.linalg.norm(np.subtract(own, other)) / np.linalg.norm(own)
         if not off < AGREEMENT:
@@ -180,7 +180,7 @@ def check_agreement(
 
 
 def measure_gpu(record: Record, setting: Setting) -> None:
-    """One policy and thirty."""
+    """Measure one policy, and thirty at once."""
     for name, policies, updates in (("one_policy", 1, 200), ("frontier", POLICIES, 50)):
         seconds = seconds_of_update(setting, policies, updates)
         record.add(f"milliseconds/{name}_gpu", 1e3 * seconds)

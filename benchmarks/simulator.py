@@ -1,9 +1,9 @@
-"""Steps per second of the industrial benchmark beside the original, PyPI's.
+"""Steps per second of the industrial benchmark, compared with the original on PyPI.
 
     python benchmarks/simulator.py
 
-The original simulates one plant at a time; ours many side by side, and one. Both get random
-actions. Writes ``results/bench_simulator.json``.
+The original simulates one plant at a time; twofold is timed with many in parallel and with one.
+Both get random actions. Writes ``results/bench_simulator.json``.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from paper.systems import steps_per_second
 
 
 def original_steps_per_second(steps: int) -> float:
-    """One plant, a stretch of random actions."""
+    """One plant with random actions."""
     rng = np.random.default_rng(0)
     # NumPy 2 has no ``numpy.float``, which the original calls.
     with mock.patch.object(np, "float", float, create=True):
@@ -32,7 +32,7 @@ def original_steps_per_second(steps: int) -> float:
 
 
 def main() -> None:
-    """Measure both in turn and write the record."""
+    """Measure both alternately and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("results"))

@@ -1,14 +1,14 @@
-"""All benchmarks, one after another, and one table of what they found.
+"""Run all benchmarks and summarise them in one record.
 
-    python benchmarks/suite.py                     all of it; what this commit has done is kept
-    python benchmarks/suite.py --fresh             all of it anew
+    python benchmarks/suite.py                     all parts; results of this commit are reused
+    python benchmarks/suite.py --fresh             all parts again
     python benchmarks/suite.py --only train floors some parts
-    python benchmarks/suite.py --collect           run nothing, gather the records in results/
+    python benchmarks/suite.py --collect           run nothing, summarise the records in results/
 
-Every part runs in a process of its own and leaves its records in ``.cache/bench/<part>``, from
-where they join those in ``results/``. What they say together goes to ``results/bench.json``:
-``ratio/<what>/<peer>`` is a peer's time over ours, ``floor/<job>/<device>`` our time over the least
-that the work takes.
+Every part runs in a process of its own and writes its records to ``.cache/bench/<part>``, from
+where they are merged into those in ``results/``. The summary is ``results/bench.json``:
+``ratio/<job>/<peer>`` is the time of a peer divided by twofold's, ``floor/<job>/<device>``
+twofold's time divided by the least that the work takes.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from paper.records import Record, commit, join
 
 WORK = Path(".cache/bench")
 PEER_PYTHON = ".bench-venv/bin/python"
-# What of which record becomes a ratio of the suite's: its name there, and its name here.
+# Ratios of the summary: the metric in a part's record, and its name here.
 RATIOS = {
     "bench_train": {
         "ratio/torch_eager": "ratio/train/torch_eager",
@@ -69,7 +69,7 @@ WITH_PEERS = ("train", "search")
 
 
 def command(part: str, peer_python: str) -> list[str]:
-    """The command line of a part, as it is given in the repository's root."""
+    """The command line of a part, for the root of the repository."""
     words = [sys.executable, f"benchmarks/{part}.py"]
     if part in WITH_PEERS and peer_python != PEER_PYTHON:
         words += ["--peer-python", peer_python]
@@ -77,13 +77,13 @@ def command(part: str, peer_python: str) -> list[str]:
 
 
 def is_done(name: str) -> bool:
-    """Whether a part has come to its end with the source as it is."""
+    """Whether a part has been completed with the current source."""
     mark = WORK / name / "done"
     return mark.exists() and mark.read_text() == f"{commit()}\n"
 
 
 def run_part(name: str, peer_python: str) -> str | None:
-    """Run a part in a fresh folder; returns what went wrong."""
+    """Run a part in an empty folder; returns its errors."""
     folder = WORK / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -96,7 +96,7 @@ def run_part(name: str, peer_python: str) -> str | None:
 
 
 def publish(name: str, output: Path) -> None:
-    """A part's records join those in ``output``, and its figures replace those there."""
+    """Merge a part's records into those in ``output``, and replace its figures there."""
     for path in sorted((WORK / name).glob("*.json")):
         join(path, output)
     for path in (WORK / name).glob("*.png"):
@@ -104,7 +104,7 @@ def publish(name: str, output: Path) -> None:
 
 
 def gather(output: Path, record: Record) -> None:
-    """Ratios of all peers, from their own records."""
+    """Ratios of all peers, from the records of the parts."""
     for name, ratios in RATIOS.items():
         path = output / f"{name}.json"
         metrics = json.loads(path.read_text())["metrics"] if path.exists() else {}
@@ -114,7 +114,7 @@ def gather(output: Path, record: Record) -> None:
 
 
 def main() -> None:
-    """Run what is not done, gather, print."""
+    """Run the missing parts, summarise, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--peer-python", default=PEER_PYTHON)
     parser.add_argument("--output", type=Path, default=Path("results"))
     arguments = parser.parse_args()
-    # That of the source that is measured: new records will make it another one.
+    # The commit that is measured, before new records change the working tree.
     os.environ.setdefault("TWOFOLD_COMMIT", commit())
     failed = {}
     for name in () if arguments.collect else arguments.only:

@@ -3,8 +3,8 @@
     python benchmarks/train.py          on a CPU: all peers, in one run, alternating
     python benchmarks/train.py --gpu    on a GPU: 100 seeds at once
 
-Both write ``results/bench_train.json``; each keeps what the other has measured. The peers run in
-``.bench-venv`` (``make bench`` makes it) or in the interpreter that ``--peer-python`` names.
+Both write ``results/bench_train.json`` and keep each other's measurements. The peers run in
+``.bench-venv`` (created by ``make bench``) or with the interpreter ``--peer-python``.
 """
 
 import argparse
@@ -46,14 +46,15 @@ def call(python: str, script: str, words: list[str], threads: int) -> dict[str, 
         try:
             output, errors = peer.communicate()
         finally:
-            peer.kill()  # a stopped benchmark leaves no peer behind
+            peer.kill()  # an interrupted benchmark leaves no process behind
     if peer.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{errors[-2000:]}")
     return json.loads(output.strip().splitlines()[-1])
 
 
 def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) -> None:
-    """All peers in turn, ``repeats`` times; medians of the medians, and ratios to ours."""
+    """All peers alternately, ``repeats`` times; medians of the medians, and ratios to twofold's
+    time."""
     words = [*arguments(SETTING), "--threads", "2", "--updates", str(updates)]
     matched = [*arguments(LIGHTNING_SETTING), "--threads", "1", "--updates", "3000"]
     jobs = {
@@ -91,7 +92,7 @@ def measure_cpu(record: Record, peer_python: str, repeats: int, updates: int) ->
 
 
 def measure_gpu(record: Record) -> None:
-    """100 seeds at once, compile time apart, beside the arithmetic floor."""
+    """100 seeds at once, without compilation, compared with the arithmetic floor."""
     from library_peer import time_updates
 
     setting = (SETTING["n"], SETTING["batch"], SETTING["draws"], tuple(SETTING["hidden"]))
@@ -103,7 +104,7 @@ def measure_gpu(record: Record) -> None:
 
 
 def floor_seconds(seeds: int) -> float:
-    """Seconds of one update if it were nothing but arithmetic at the rate of a large product.
+    """Seconds of one update's arithmetic at the rate of a large product.
 
     Six operations for each weight, point and draw: two forward, four backward.
     """

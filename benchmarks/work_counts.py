@@ -1,10 +1,10 @@
-"""How much work a job is, by counting: arithmetic, special functions and bytes that must move.
+"""The work of a job: arithmetic, special functions and memory traffic.
 
-A count is what the job needs however it is programmed, so that the time of a count at a machine's
-best rates is a floor: no program is faster, and a good one is not many times slower. Products count
-two operations for each pair, a sum, a comparison or an integer operation one; exponentials,
-logarithms, roots, sines and normal numbers are special functions; bytes are those of what comes in
-and what goes out, as if everything between stayed in the cache.
+A count is independent of the implementation, so the time of a count at a machine's best rates is a
+floor: no program is faster, and a good one is not many times slower. Products count two operations
+for each pair, a sum, a comparison or an integer operation one; exponentials, logarithms, roots,
+sines and normal numbers are special functions; bytes are those of inputs and outputs, as if all
+intermediate results stayed in the cache.
 """
 
 import math
@@ -19,13 +19,13 @@ from jax.extend import core
 BYTES = 4
 SPECIAL = {"exp", "exp2", "expm1", "log", "log1p", "tanh", "logistic", "sqrt", "rsqrt", "cbrt"}
 SPECIAL |= {"sin", "cos", "tan", "asin", "acos", "atan2", "pow", "erf", "erf_inv", "erfc", "lgamma"}
-# Moves and shapes, which a compiler makes part of something else.
+# Copies and reshapes, which a compiler fuses with other operations.
 FREE = {"broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "concatenate", "copy"}
 FREE |= {"convert_element_type", "iota", "pad", "rev", "stop_gradient", "bitcast_convert_type"}
 FREE |= {"dynamic_slice", "dynamic_update_slice", "gather", "random_wrap", "random_unwrap"}
 FREE |= {"optimization_barrier", "split", "copy_p", "expand_dims"}
 THREEFRY = 60  # operations for a random word: twenty rounds of five on two words, and the key's
-SPLINE = 30  # operations that deal one centre out to four grid points
+SPLINE = 30  # operations that distribute one centre over four grid points
 
 
 class Work(NamedTuple):
@@ -39,12 +39,12 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def times(self, factor: float) -> "Work":
-        """That often."""
+        """The work of this many repetitions."""
         return Work(*(factor * part for part in self))
 
 
 class Rates(NamedTuple):
-    """What a machine does at best: operations, special functions and bytes in a second."""
+    """Best rates of a machine: operations, special functions and bytes per second."""
 
     operations: float
     special: float
@@ -52,7 +52,7 @@ class Rates(NamedTuple):
 
 
 def floor_seconds(work: Work, rates: Rates) -> float:
-    """The time of whichever part takes longest, all others hidden behind it."""
+    """The time of the slowest part, which the others overlap."""
     return max(done / rate for done, rate in zip(work, rates, strict=True))
 
 
@@ -62,8 +62,9 @@ def weights_of(sizes: tuple[int, ...]) -> int:
 
 
 def training_update(sizes: tuple[int, ...], latents: int, batch: int, draws: int) -> Work:
-    """One α-update: forth, and back to weights and activations; a normal number for each weight
-    and latent input of each draw; parameters and Adam's moments read and written."""
+    """One α-update: a forward pass, and a backward pass to weights and activations; a normal number
+    for each weight and latent input of each draw; parameters and Adam's moments read and
+    written."""
     products = 6 * weights_of(sizes) * batch * draws
     parameters = weights_of(sizes) + sum(sizes[1:])
     noise = draws * (parameters + batch * latents)
@@ -81,8 +82,8 @@ def ensemble_update(sizes: tuple[int, ...], batch: int, nodes: int, members: int
 def predictive_draws(
     sizes: tuple[int, ...], latents: int, points: int, weights: int, draws: int
 ) -> Work:
-    """Means of y for nested draws: what x adds to the first layer is needed once for a point and a
-    weight draw, what z adds once for a nested draw; the rest at every one of them."""
+    """Means of y for nested draws: the contribution of x to the first layer is needed once per
+    point and weight draw, that of z once per nested draw; the rest for each of them."""
     inputs, first = sizes[0] - latents, sizes[1]
     shared = 2 * first * (inputs * points + latents * draws) * weights
     every = (first + 2 * weights_of(sizes[1:])) * points * weights * draws
@@ -91,16 +92,17 @@ def predictive_draws(
 
 
 def quadrature(points: int, weights: int, draws: int, grid: int) -> Work:
-    """Entropies on a grid, from centres that are there: every centre dealt out, a transform forth
-    and back, half a grid of exponentials and one of logarithms for each point and weight draw."""
+    """Entropies on a grid, from given centres: each centre distributed over the grid, a transform
+    and its inverse, half a grid of exponentials and one of logarithms for each point and weight
+    draw."""
     transforms = 2 * 2.5 * grid * math.log2(grid)
     each = Work(SPLINE * draws + transforms + 6 * grid, 1.5 * grid)
     return each.times(points * weights) + Work(0, 0, 2 * BYTES * points * weights)
 
 
 def neighbours(points: int, weights: int, draws: int, k: int) -> Work:
-    """Entropies of pooled draws and of each weight draw's own: sorted by comparisons, k + 1 windows
-    of four operations at each, a normal number and two logarithms for each."""
+    """Entropies of all draws together and of each weight draw: sorting by comparisons, and for each
+    draw k + 1 windows of four operations, a normal number and two logarithms."""
     pooled = weights * draws
     sorting = pooled * (math.log2(pooled) + math.log2(draws))
     return Work(sorting + 2 * 4 * (k + 1) * pooled, 3 * pooled, 2 * BYTES * weights).times(points)
@@ -116,9 +118,9 @@ class Rollouts(NamedTuple):
 
 
 def rollout_gradient(model: tuple[int, ...], policy: tuple[int, ...], sizes: Rollouts) -> Work:
-    """Forth through model and policy, back through both to the states, and to the policies'
-    weights; a tangent for each action; two normal numbers for each particle and step, shared by all
-    policies; states kept on the way there and read on the way back."""
+    """A forward pass through model and policy, a backward pass through both to the states and to
+    the policies' weights; a tangent for each action; two normal numbers for each particle and step,
+    shared by all policies; states written in the forward pass and read in the backward pass."""
     particles = sizes.steps * sizes.draws * sizes.noises
     rows = particles * sizes.policies
     products = (4 * weights_of(model) + 6 * weights_of(policy)) * rows
@@ -126,8 +128,8 @@ def rollout_gradient(model: tuple[int, ...], policy: tuple[int, ...], sizes: Rol
 
 
 def traced(function: Callable[..., Any], *arguments: Any) -> Work:
-    """The work of any function of arrays, from its equations; bytes are those that come in and go
-    out. Loops of unknown length count once, and of a choice the first branch."""
+    """The work of any function of arrays, from its equations; bytes are those of inputs and
+    outputs. Loops of unknown length count once, conditionals as their first branch."""
     closed = jax.make_jaxpr(function)(*arguments)
     ends = [*closed.jaxpr.invars, *closed.jaxpr.outvars]
     moved = sum(_elements(end.aval) * BYTES for end in ends if hasattr(end, "aval"))
@@ -172,7 +174,7 @@ def _elementwise(name: str, size: float) -> Work:
 
 
 def _words(equation: Any) -> float:
-    """32-bit words that a random primitive makes; two for a key."""
+    """Number of 32-bit words that a random primitive generates; two for a key."""
     made = equation.outvars[0].aval
     if equation.primitive.name == "random_bits":
         return _elements(made)

@@ -33,7 +33,7 @@ OTHER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECU
 MOST_WORDS = 25_000
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
 OWN_PACKAGES = "paper", "benchmarks", "twofold"
-# What is made by a command: tables, output of examples, the reference of the command line.
+# Generated parts: tables, output of examples, the reference of the command line.
 GENERATED = re.compile(r"<!-- (table|output|commands)\b.*?<!-- end \1 -->", re.S)
 BLOCK = re.compile(r"```.*?```|<!--.*?-->", re.S)
 NOT_PROSE = re.compile(r"^ *\|.*$|^:::.*$|\]\([^)]*\)", re.M)
@@ -46,13 +46,13 @@ def read_page(page: Path) -> str:
 
 
 def prose_words(text: str) -> int:
-    """Words of a page outside code, tables and what is generated."""
+    """Number of words of a page outside code, tables and generated parts."""
     prose = NOT_PROSE.sub(" ", BLOCK.sub("", GENERATED.sub("", text)))
     return sum(bool(re.search(r"\w", word)) for word in prose.split())
 
 
 def anchors(page: Path) -> set[str]:
-    """Names by which headings of a page are linked to, as forges and the site make them."""
+    """Anchors of a page's headings, as on GitHub and on the site."""
     text = BLOCK.sub("", read_page(page))
     headings = re.findall(r"^#+ (.+)$", text, re.M)
     plain = [re.sub(r"[^\w\- ]", "", one.lower()).strip() for one in headings]
@@ -72,13 +72,13 @@ def broken_links(page: Path) -> list[str]:
 
 
 def shell_lines(page: Path) -> Iterator[str]:
-    """The command lines in a page's blocks of shell."""
+    """The command lines in a page's shell blocks."""
     for block in re.findall(r"```sh\n(.*?)```", read_page(page), re.S):
         yield from block.replace("\\\n", " ").splitlines()
 
 
 def commands_on(page: Path) -> Iterator[list[str]]:
-    """The words of each command on a page, in blocks of shell and inside sentences."""
+    """The words of each command on a page, in shell blocks and in sentences."""
     inside = re.findall(r"`((?:twofold|make|python) [^`…]+)`", read_page(page))
     indented = re.findall(r"^    ((?:twofold|make|python) .*)$", read_page(page), re.M)
     for line in [*shell_lines(page), *inside, *indented]:
@@ -101,7 +101,7 @@ def check_twofold(words: list[str]) -> None:
 
 
 def check_make(words: list[str]) -> None:
-    """The target is in the Makefile; what it reproduces is a piece of the paper."""
+    """The target is in the Makefile; with ``WHAT``, the piece of the paper exists."""
     variables = dict(word.split("=", 1) for word in words if "=" in word)
     unknown = {word for word in words if "=" not in word} - TARGETS
     assert not unknown, f"the Makefile has no {unknown}"
@@ -116,7 +116,7 @@ def check_paper(words: list[str]) -> None:
 
 
 def check_python(words: list[str]) -> None:
-    """The module or file exists and has the options; other people's modules are not ours."""
+    """The module or file exists and has the options; modules of other packages are not checked."""
     if words[0] == "-m":
         if words[1] == "paper":
             check_paper(words[2:])
@@ -144,7 +144,7 @@ def failed_commands(page: Path) -> list[str]:
 
 
 def failed_runs() -> list[str]:
-    """Tests that run commands and code of pages, and failed."""
+    """The failed tests among those that run commands and code of pages."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         words = ["-m", "pytest", "-q", "-m", "", f"--junitxml={report}"]

@@ -1,4 +1,4 @@
-"""Write the reference part of ``docs/cli.md`` from the commands themselves."""
+"""Generate the reference in ``docs/cli.md`` from the commands."""
 
 import inspect
 import re
@@ -13,12 +13,12 @@ from twofold.core import persistence
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 MARKED = re.compile(r"(<!-- commands -->\n).*?(<!-- end commands -->)", re.DOTALL)
-# The same for every command, and explained once.
+# Common to all commands, and explained once.
 COMMON = ("--config", "--json", "--help")
 
 
 def commands(group: Any, path: tuple[str, ...] = ("twofold",)) -> Iterator[tuple[str, Any]]:
-    """Every command with its words."""
+    """Every command with its full name."""
     for name, one in group.commands.items():
         if hasattr(one, "commands"):
             yield from commands(one, (*path, name))
@@ -27,7 +27,7 @@ def commands(group: Any, path: tuple[str, ...] = ("twofold",)) -> Iterator[tuple
 
 
 def section(words: str, command: Any) -> str:
-    """A heading, what the command does, an example, and its arguments and options."""
+    """A heading, description, example, and table of arguments and options."""
     text, _, example = inspect.cleandoc(command.callback.__doc__).partition("Example: ")
     rows = [row(param) for param in command.params if param.opts[0] not in COMMON]
     table = "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
@@ -38,7 +38,7 @@ def section(words: str, command: Any) -> str:
 
 
 def row(param: Any) -> list[str]:
-    """A parameter: its name, what it is, and its default."""
+    """A parameter: name, description and default."""
     is_option = param.opts[0].startswith("-")
     names = [*param.opts, *param.secondary_opts] if is_option else [param.name]
     name = ", ".join(f"`{one}`" for one in names)
@@ -47,11 +47,11 @@ def row(param: Any) -> list[str]:
     return [name, text, "" if default is False else str(default)]
 
 
-def filled(page: str) -> str:
-    """The page with the reference made anew."""
+def fill_page(page: str) -> str:
+    """The page with a new reference."""
     text = "".join(section(*one) for one in commands(typer.main.get_command(app)))
     return MARKED.sub(lambda match: match[1] + text + match[2], page)
 
 
 if __name__ == "__main__":
-    persistence.write_text(PAGE, filled(PAGE.read_text(encoding="utf-8")))
+    persistence.write_text(PAGE, fill_page(PAGE.read_text(encoding="utf-8")))

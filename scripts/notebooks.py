@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import matplotlib as mpl
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+WIDTH = 96  # characters of a line of output
 
 
 def read(name: str) -> dict[str, Any]:
@@ -79,6 +81,18 @@ def execute(notebook: dict[str, Any], changes: dict[str, str] | None = None) -> 
     return names
 
 
+def wrap_sentences(text: str) -> str:
+    """Printed text with long sentences wrapped; lines of tables, with columns, stay whole."""
+    lines = []
+    for line in text.splitlines():
+        if len(line) <= WIDTH or "   " in line.strip():
+            lines.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        lines += textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def to_page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]:
     """A notebook as Markdown, and its figures by the names of their files."""
     parts: list[str] = []
@@ -91,7 +105,8 @@ def to_page(notebook: dict[str, Any], name: str) -> tuple[str, dict[str, bytes]]
         parts.append(f"```python\n{source}\n```")
         for output in cell["outputs"]:
             if output["output_type"] == "stream":
-                parts.append(f"```text\n{''.join(output['text']).rstrip()}\n```")
+                text = wrap_sentences("".join(output["text"]).rstrip())
+                parts.append(f"```text\n{text}\n```")
             else:
                 file = f"{name}_{len(figures)}.png"
                 figures[file] = base64.b64decode(output["data"]["image/png"])

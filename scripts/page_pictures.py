@@ -1,4 +1,4 @@
-"""Pictures of the pages for the docs, taken in a real browser.
+"""Take the pictures of report pages for the docs, in a real browser.
 
 python scripts/page_pictures.py    # some minutes: it fits a model and runs two examples first
 """
@@ -25,7 +25,7 @@ def twofold(*words: str | Path) -> None:
 
 
 def model_page(folder: Path) -> Path:
-    """Of the oven that comes as an example."""
+    """The report on a model of the example ``oven``."""
     model = folder / "oven.twofold"
     twofold("example", "oven", "--out", folder)
     twofold("fit", folder / "oven.csv", "--target", "yield_percent", "--out", model)
@@ -40,14 +40,14 @@ def example(name: str, folder: Path) -> None:
 
 
 def campaign_page(folder: Path) -> Path:
-    """Of the simulated reactor."""
+    """The report on the campaign of the simulated reactor."""
     example("campaign", folder)
     twofold("report", folder / "reactor.db")
     return folder / "reactor.db.html"
 
 
 def policy_page(folder: Path) -> Path:
-    """Of the simulated tank."""
+    """The report on policies of the simulated tank."""
     example("policy", folder)
     return folder / "tank_policies" / "report.html"
 
@@ -64,7 +64,7 @@ def served(database: Path) -> Iterator[str]:
 
 
 def take(browser: Browser, address: str, name: str) -> None:
-    """One picture."""
+    """Take one picture."""
     shown = browser.new_page(viewport=DESK)
     shown.goto(address)
     shown.locator("svg.plot:visible").first.wait_for()

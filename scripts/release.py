@@ -1,4 +1,4 @@
-"""Is the package ready to be released? Writes ``results/release.json``.
+"""Check that the package can be released; writes ``results/release.json``.
 
     python scripts/release.py [--python 3.11 3.12 3.13] [--tests] [--keep FOLDER]
 
@@ -6,7 +6,7 @@ Builds wheel and sdist, lets twine check them, installs each into an empty envir
 of every supported Python, and runs ``scripts/smoke.py`` there; then once more with the oldest
 version of every dependency that ``pyproject.toml`` allows. ``--tests`` also runs tests of the
 package with those oldest versions. A Python that cannot be found counts as failed. ``--keep``
-leaves what was built and the environments in a folder.
+keeps the built files and the environments in a folder.
 """
 
 import argparse
@@ -26,9 +26,9 @@ PYTHONS = ("3.11", "3.12", "3.13")
 OLDEST_PYTHON = PYTHONS[0]
 REPEATS = 5
 TEST_TOOLS = ("pytest", "beartype", "hypothesis", "pandas")
-# Tests that need nothing but the core dependencies and these tools.
+# Tests that need only the core dependencies and these tools.
 TESTED = ("core", "model", "inference", "uncertainty", "tables", "estimators", "active")
-# The plugin that checks shapes wants a newer jaxtyping than the package itself.
+# The plugin that checks shapes needs a newer jaxtyping than the package.
 TEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 IMPORTS = {
     "import_seconds": "import twofold",
@@ -47,7 +47,7 @@ class CheckFailed(Exception):
 
 
 def run(words: list[str | Path], folder: Path) -> str:
-    """Run a program in a folder, apart from this environment; what it printed."""
+    """Run a program in a folder, outside this environment; returns its output."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [str(word) for word in words], cwd=folder, env=env, capture_output=True, text=True
@@ -59,7 +59,7 @@ def run(words: list[str | Path], folder: Path) -> str:
 
 
 def find_python(version: str) -> str | None:
-    """An interpreter of a version that runs: one that pyenv has, or on the path."""
+    """A working interpreter of a version: from pyenv, or on the path."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     found = [str(path) for path in sorted(root.glob(f"versions/{version}.*/bin/python"))]
     for python in [*found[::-1], shutil.which(f"python{version}")]:
@@ -96,7 +96,7 @@ def oldest_versions() -> list[str]:
 
 
 def check_install(name: str, version: str, packages: list[str | Path], folder: Path) -> bool:
-    """Does an installation pass the smoke test? Says what failed."""
+    """Whether an installation passes the smoke test; prints the error if not."""
     try:
         python = create_environment(folder / name, version, packages)
         run([python, ROOT / "scripts/smoke.py"], folder)
@@ -108,7 +108,7 @@ def check_install(name: str, version: str, packages: list[str | Path], folder: P
 
 
 def check_tests(folder: Path) -> bool:
-    """Do tests of the package pass in the environment of oldest versions?"""
+    """Whether tests of the package pass with the oldest versions."""
     python = folder / "oldest/bin/python"
     tests = [ROOT / "tests" / one for one in TESTED]
     try:
@@ -122,13 +122,13 @@ def check_tests(folder: Path) -> bool:
 
 
 def import_seconds(python: Path, statement: str, folder: Path) -> float:
-    """The shortest of some imports in processes of their own."""
+    """The shortest of several imports, each in its own process."""
     code = TIMED.format(statement=statement)
     return min(float(run([python, "-c", code], folder)) for _ in range(REPEATS))
 
 
 def check(folder: Path, pythons: list[str], tests: bool) -> Record:
-    """Every check, in a folder for environments."""
+    """Run all checks, with environments in a folder."""
     oldest = oldest_versions()
     record = Record("release", {"oldest_versions": oldest, "pythons": pythons}, [])
     wheel, sdist = build(folder)

@@ -1,4 +1,4 @@
-"""Run the examples at full size and put what they print and draw into docs/examples.
+"""Run the examples at full size, and write their output and figures to the docs.
 
 python scripts/render_examples.py [NAME ...]    # all of them: some minutes on two cores
 """
@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from scripts.notebooks import wrap_sentences
 
 ROOT = Path(__file__).parents[1]
 FIGURES = {
@@ -24,15 +26,15 @@ MOST_BYTES = 200_000
 
 
 def output(name: str, folder: Path) -> str:
-    """What an example prints; it writes its files to ``folder``."""
+    """The printed output of an example, which writes its files to ``folder``."""
     words = [sys.executable, f"examples/{name}.py", "--output", str(folder)]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     lines = done.stdout.replace(str(folder), SHOWN_FOLDER).rstrip().splitlines()
-    return "\n".join(line.rstrip() for line in lines)
+    return wrap_sentences("\n".join(line.rstrip() for line in lines))
 
 
-def rendered(page: str, name: str, text: str) -> str:
-    """The page with the text between its markers."""
+def replace_output(page: str, name: str, text: str) -> str:
+    """The page with new text between its markers."""
     begin, end = f"<!-- output: {name} -->", "<!-- end output -->"
     found = re.search(f"{begin}\n.*?{end}", page, re.DOTALL)
     if found is None:
@@ -53,7 +55,7 @@ def render(name: str) -> None:
         if size > MOST_BYTES:
             raise SystemExit(f"{figure.name} has {size:,} bytes, more than {MOST_BYTES:,}")
         shutil.copyfile(figure, ROOT / "docs" / "images" / f"example_{name}.png")
-    page.write_text(rendered(page.read_text(), name, text))
+    page.write_text(replace_output(page.read_text(), name, text))
     print(f"wrote {page.relative_to(ROOT)} and docs/images/example_{name}.png", flush=True)
 
 

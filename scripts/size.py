@@ -1,11 +1,11 @@
-"""How large the repository is, and how much of it a journey touches: ``results/size.json``.
+"""Size of the repository, and of the part that a typical task uses: ``results/size.json``.
 
     python scripts/size.py [--test-seconds S]
 
 Lines and files of the wheel (Python, templates and scripts), of ``paper/`` and of the tests;
-circles among modules; and, for each of four journeys, the files of the wheel in which at least one
-function was called (the body of a module, class or comprehension is none). ``--test-seconds`` is
-what ``time make test`` said in a fresh clone; without it the last one is kept.
+import cycles; and, for each of four tasks (*journeys*), the files of the wheel in which at least
+one function was called (bodies of modules, classes and comprehensions do not count).
+``--test-seconds`` is the time of ``make test`` in a fresh clone; without it the last one is kept.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WHEEL = ROOT / "src" / "twofold"
 SHIPPED = (".py", ".html", ".js", ".css")
 
-# A journey: what is prepared, and what is traced.
+# A journey: code to prepare it, and code that is traced.
 PREPARE = """
 import numpy as np
 from pathlib import Path
@@ -128,7 +128,7 @@ def count(folder: Path, endings: tuple[str, ...] = (".py",)) -> tuple[int, int]:
 
 
 def module_graph() -> dict[str, set[str]]:
-    """Which modules of twofold import which, also inside functions."""
+    """The modules that each module of twofold imports, also inside functions."""
     files = {}
     for path in WHEEL.rglob("*.py"):
         names = path.relative_to(WHEEL.parent).with_suffix("").parts
@@ -147,7 +147,7 @@ def module_graph() -> dict[str, set[str]]:
 
 
 def count_cycles(graph: dict[str, set[str]]) -> int:
-    """How many circles have to be cut, one import each, until none is left."""
+    """Number of imports to remove until there are no cycles."""
     graph = {module: set(imported) for module, imported in graph.items()}
     for cycles in range(len(graph)):
         try:

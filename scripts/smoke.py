@@ -1,4 +1,4 @@
-"""Does an installed twofold work: fit, decompose, save, load, and the command line?
+"""Smoke test of an installed twofold: fit, decompose, save, load, and the command line.
 
     python scripts/smoke.py
 

@@ -1,4 +1,4 @@
-"""Draw the figures of ``docs/wind.md`` and print the numbers that stand there.
+"""Draw the figures of ``docs/wind.md`` and print the numbers for that page.
 
 python scripts/wind_figures.py                # some minutes; the last figure needs rosco
 """
@@ -92,7 +92,7 @@ def band_density(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> None:
-    """Those of one mean wind and one class of turbulence."""
+    """Spectra for one mean wind and one class of turbulence."""
     sigma = turbulence.deviation(REFERENCE_INTENSITY[letter], jnp.array(mean))
     hub, rotor = wind_series(mean, sigma)
     found = [np.sqrt(((series - mean) ** 2).mean()) for series in (hub, rotor)]
@@ -111,7 +111,7 @@ def one_spectrum(upper: plt.Axes, lower: plt.Axes, mean: float, letter: str) -> 
 
 
 def offsets() -> checks.Gain:
-    """What every fixed offset saves, and the best one."""
+    """Savings of all fixed offsets, and the best one."""
     gain = checks.fixed_offset_gain(jax.random.key(0))
     powers = checks.fixed_offset_gain(jax.random.key(0), task.Params(load_weight=0.0))
     print("fixed offset", gain, "without a load penalty", powers)
@@ -126,7 +126,7 @@ def offsets() -> checks.Gain:
             column = list(torques).index(torque)
             mean, error = saved[:, column].mean(-1), saved[:, column].std(-1, ddof=1) / 200**0.5
             colour = PALETTE[number]
-            label = f"torque {torque:+.0f} %".replace("-", "−") if torque else "torque as it is"
+            label = f"torque {torque:+.0f} %".replace("-", "−") if torque else "torque unchanged"
             axis.errorbar(pitches, mean, error, color=colour, marker="o", ms=3, lw=1.2, label=label)
         axis.plot(0, 0, "s", color=TOTAL, ms=6, zorder=5)
         axis.annotate("neutral", (0, 0), (0.12, 0.25))
@@ -165,7 +165,7 @@ def one_episode(gain: checks.Gain) -> None:
 
 
 def cross_check() -> None:
-    """Stairs of wind under the baseline and under ROSCO."""
+    """Steps of wind with the baseline controller and with ROSCO."""
     winds = np.arange(6.0, 26.0, 2.0)
     series = rosco.stairs(winds, 100.0)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Compute the rotor coefficients of the NREL 5-MW turbine and write them beside the environment.
+"""Compute the rotor coefficients of the NREL 5-MW turbine and write them to its folder.
 
     pip install wisdem rosco          # the extra "wind"
     python scripts/wind_tables.py     # a minute or two
@@ -48,7 +48,7 @@ TARGET = Path(__file__).parent.parent / "src/twofold/envs/wind/nrel5mw.npz"
 
 
 def numbers(line: str) -> list[float] | None:
-    """The numbers of a line, or None where it holds anything else."""
+    """The numbers of a line, or None if it contains anything else."""
     try:
         return [float(word) for word in line.split()]
     except ValueError:

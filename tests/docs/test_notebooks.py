@@ -54,3 +54,12 @@ def test_a_tutorial_runs(name):
     source = "".join("".join(cell["source"]) for cell in notebooks.code_cells(notebook))
     assert all(old in source for old in CHANGES[name])
     notebooks.execute(notebook, CHANGES[name])
+
+
+def test_long_sentences_of_output_are_wrapped_and_tables_are_not():
+    sentence, row = "  - " + "word " * 30, "1.0" + " " * 100 + "2.0"
+    text = notebooks.wrap_sentences(f"{sentence.rstrip()}\n{row}\nshort")
+    lines = text.splitlines()
+    assert lines[-2:] == [row, "short"] and len(lines) == 4
+    assert max(map(len, lines[:2])) <= notebooks.WIDTH and lines[1].startswith(" " * 6 + "word")
+    assert " ".join(" ".join(lines[:2]).split()) == sentence.strip()

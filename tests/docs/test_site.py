@@ -24,17 +24,19 @@ def hooks():
 def test_links_to_results_are_those_of_the_site(hooks):
     text = "![a](../results/a.png) and [b](../results/b.json), [c](c.md), ../results/d.png"
     expected = "![a](results/a.png) and [b](results/b.json), [c](c.md), ../results/d.png"
-    assert hooks.rewritten(text, "page.md") == expected
-    assert hooks.linked(text, "page.md") == {"results/a.png", "results/b.json"}
+    assert hooks.adapt_links(text, "page.md") == expected
+    assert hooks.find_results(text, "page.md") == {"results/a.png", "results/b.json"}
     link = "[a](tutorials/measure.ipynb) [b](../tutorials/split.ipynb#x)"
-    assert hooks.rewritten(link, "a.md") == "[a](tutorials/measure.md) [b](../tutorials/split.md#x)"
+    assert (
+        hooks.adapt_links(link, "a.md") == "[a](tutorials/measure.md) [b](../tutorials/split.md#x)"
+    )
 
 
 def test_a_page_in_a_folder_reaches_them_too(hooks):
     text = "![a](../../results/a.png)"
-    assert hooks.rewritten(text, "concepts/page.md") == "![a](../results/a.png)"
-    assert hooks.linked(text, "concepts/page.md") == {"results/a.png"}
-    assert hooks.linked("![a](../results/a.png)", "concepts/page.md") == set()
+    assert hooks.adapt_links(text, "concepts/page.md") == "![a](../results/a.png)"
+    assert hooks.find_results(text, "concepts/page.md") == {"results/a.png"}
+    assert hooks.find_results("![a](../results/a.png)", "concepts/page.md") == set()
 
 
 def test_bars_in_tables_lose_their_backslash(hooks):
