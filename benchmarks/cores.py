@@ -49,6 +49,7 @@ def make_chains(rows: int, inputs: int, hidden: tuple[int, ...], latents: int) -
         counted,
         draw_starts(model, "float32", keys),
         np.full(CHAINS, langevin.FIRST_STEP, np.float32),
+        np.ones(CHAINS, np.float32),
     )
     settings = langevin.Langevin()
     config = langevin.Config(model, DEFAULT_NODES, settings.samples, settings.energy_error)

@@ -17,14 +17,16 @@ from twofold.estimators.fitting import hidden_sizes, noise_floor
 from twofold.estimators.latent import latent_evidence, needs_latent
 from twofold.estimators.members import Members, Task, score_rows
 from twofold.estimators.stages import (
+    LAST_STAGE,
     StageResult,
     begin_chains,
     is_kept,
     is_worthwhile,
+    run_stage,
     warn_if_unfinished,
 )
 from twofold.inference.ensemble import SCORE, Ensemble, Network, OutOfBag, assign_roles
-from twofold.inference.langevin import STEPS, Langevin
+from twofold.inference.langevin import LATE_FACTOR, STEPS, Langevin
 from twofold.model.spec import BNNLV
 
 QUICK = Ensemble(members=6, folds=3, nodes=6, updates=600)
@@ -277,6 +279,7 @@ class Script:
     def __init__(self, gains, monkeypatch, stopped_at=None, epoch=None):
         self.model = BNNLV(1, 1, (), 0, 1.0, 1.0)
         self.gains, self.stopped_at, self.epoch, self.steps = gains, stopped_at, epoch, []
+        self.late = []
         monkeypatch.setattr("twofold.estimators.stages.score_rows", self.score)
 
     def score(self, nodes, members, draws, data, *roles):
@@ -284,6 +287,7 @@ class Script:
 
     def train(self, name, title, model, setup, keys, walk):
         self.steps.append(setup.epochs * STEPS)
+        self.late.append(walk.late.tolist())
         weights = np.full((2, 3, model.num_weights), len(self.steps), "float32")
         states = States(weights, weights[..., :1], np.zeros(2, "float32"))
         stopped = len(self.steps) == self.stopped_at
@@ -298,8 +302,8 @@ class Script:
         data = jax.tree.map(lambda leaf: leaf[None], data)
         keys = jax.random.split(jax.random.key(0), 2)
         method = Langevin(chains=2, samples=3, steps=3_200)
-        task = Task(method, data, keys, self.train)
-        (chains,), stopped = begin_chains(task, [members])
+        self.task, self.members = Task(method, data, keys, self.train), [members]
+        (chains,), stopped = begin_chains(self.task, self.members)
         return chains, stopped
 
 
@@ -326,6 +330,13 @@ def test_stages_double_while_they_pay_and_the_last_is_twice_as_long(
     script = Script(gains, monkeypatch)
     chains, stopped = script.begin()
     assert (script.steps, chains.steps, stopped) == (steps, last, False)
+
+
+def test_draws_on_all_rows_tolerate_less_energy_error(monkeypatch):
+    script = Script([0.1, 0.0], monkeypatch)
+    chains, _ = script.begin()
+    run_stage(script.task, script.members, [chains], LAST_STAGE, chains.steps)
+    assert script.late == [[1.0, 1.0], [1.0, 1.0], [LATE_FACTOR, LATE_FACTOR]]
 
 
 def test_chains_worse_than_their_start_are_dropped(monkeypatch):

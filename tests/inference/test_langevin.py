@@ -78,6 +78,7 @@ def chains(request):
         jnp.ones((CHAINS, ROWS), bool),
         start,
         jnp.full(CHAINS, 0.1),
+        jnp.ones(CHAINS),
     )
     states = loop.init(setup.algorithm, keys, problems)
     for chunk in loop.run(setup.algorithm, keys, states, problems, setup.schedule, 0, EPOCHS, None):
@@ -175,3 +176,14 @@ def test_the_first_half_of_a_stage_tolerates_more_energy_error():
     careful, hasty = (langevin.move(half, *arguments, jnp.asarray(f)) for f in (False, True))
     np.testing.assert_array_equal(careful.chain.position, hasty.chain.position)
     assert careful.log_step < state.log_step < hasty.log_step
+    # On all rows the second half tolerates less: an error of half as much as in other stages is
+    # too large, and one of an eighth is not.
+    for share, last_is_longer in ((0.5, False), (0.125, True)):
+        own = dataclasses.replace(config, energy_error=float(error / scale / share))
+        late = walk._replace(late=langevin.LATE_FACTOR)
+        before, last = (
+            langevin.move(own, *arguments[:2], one, arguments[3], jnp.asarray(False))
+            for one in (walk, late)
+        )
+        assert before.log_step > state.log_step
+        assert (last.log_step > state.log_step) == last_is_longer

@@ -13,7 +13,7 @@ from twofold.estimators.latent import SIGNIFICANT_ERRORS
 from twofold.estimators.members import Members, Task, add_draw_axis, join, pick, repeat, score_rows
 from twofold.inference import langevin
 from twofold.inference.ensemble import SCORE, STOP, TRAIN, Network, OutOfBag, summarise
-from twofold.inference.langevin import FIRST_STEP, STEPS, Langevin, Problem
+from twofold.inference.langevin import FIRST_STEP, LATE_FACTOR, STEPS, Langevin, Problem
 
 LAST_STAGE = 2**31 - 1
 WORTHWHILE_GAIN, REPORTED_GAIN = 0.0075, 0.05  # nats per row
@@ -46,7 +46,8 @@ def run_stage(
     roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
     counted: Any = np.concatenate([one.held_out(*roles) for one in members])
     starts = join([(one.start, one.step_size) for one in chains])
-    problem = Problem(repeat(task.data, runs), counted, *starts)
+    late = np.full(len(counted), LATE_FACTOR if last else 1.0, task.data.x.dtype)
+    problem = Problem(repeat(task.data, runs), counted, *starts, late)
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(task.keys, number)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
     name, title = ("chains", "on all rows") if last else (f"held out {number}", "on training rows")

@@ -13,7 +13,9 @@ accepted or rejected instead.
 A chain begins on the rows that its member trained on, in stages, each twice as long as the previous
 one, while the score of its held-out rows improves. It then continues on all rows. In the first half
 of a stage the tolerated energy error is EARLY_FACTOR times as large (unless adjusted), because
-longer steps reach the typical set sooner; only draws of the second half are kept.
+longer steps reach the typical set sooner; only draws of the second half are kept. On all rows it is
+LATE_FACTOR times as large in that half: the bias of longer steps hardly affects predictions, but
+shows in the epistemic part.
 """
 
 from dataclasses import dataclass
@@ -45,7 +47,7 @@ MEMORY = 1_000.0
 MOST_STEPS = 16_000
 WORK = 3e6  # rows × weights × values of z, up to which chains may take the maximum number of steps
 STAGES = (32, 16, 8, 4, 2)  # fractions of the maximum number of steps
-EARLY_FACTOR = 5.0
+EARLY_FACTOR, LATE_FACTOR = 5.0, 0.25
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Langevin(Method):
         the one on all rows twice as many as the last stage that improved the score of the held-out
         rows, and at least a quarter of ``steps``.
     energy_error : float
-        Mean square of the energy error of a step, per dimension.
+        Mean square of the energy error of a step, per dimension; a quarter of it on all rows.
     adjusted : bool
         Accept or reject trajectories: unbiased, but slower.
     updates, batch_size, learning_rate :
@@ -120,12 +122,14 @@ class Langevin(Method):
 
 
 class Problem(NamedTuple):
-    """A chain's problem: data, mask of its rows, starting point and initial step size."""
+    """A chain's problem: data, mask of its rows, starting point, initial step size, and the factor
+    of the tolerated energy error in the second half."""
 
     data: Padded
     counted: Bool[Array, "N"]
     start: Network
     step_size: Scalar
+    late: Scalar | float = 1.0
 
 
 class State(NamedTuple):
@@ -224,8 +228,8 @@ def move(
     moved, info = kernel(key, state.chain, target, 1.0, length, step_size)
     skipped = jnp.all(moved.position == state.chain.position)
     error = jnp.where(skipped, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
-    tolerated = tolerated_error(config, problem, dimension) * jnp.where(early, EARLY_FACTOR, 1.0)
-    excess = error / tolerated
+    factor = jnp.where(early, EARLY_FACTOR, problem.late)
+    excess = error / (factor * tolerated_error(config, problem, dimension))
     return learn(state, moved, ADAPTATION * jnp.clip(1.0 - excess, -5.0, 1.0), error, number)
 
 
