@@ -7,7 +7,7 @@ the aleatoric entropy that of the true process? Five seeds, each with its own da
 methods. The references are those stored with the results, so no GPU is needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from paper.fits import (
     FITTED_METHODS,
     LABELS,
     PAPER_METHODS,
+    STAGED,
     Fit,
     count_stored,
     found_methods,
@@ -59,12 +60,17 @@ TEST_SIZE = 500
 SYMMETRY = np.pi / 4
 
 
-def compare_with_hmc(context: Context) -> Record:
-    """Fit all methods on both problems and compare."""
+def compare_default_with_hmc(context: Context) -> Record:
+    """``compare_with_hmc`` of the library's own posteriors."""
+    return compare_with_hmc(context, tuple(STAGED))
+
+
+def compare_with_hmc(context: Context, methods: Sequence[str] = FITTED_METHODS) -> Record:
+    """Fit the methods on both problems and compare."""
     seeds = SEEDS[:2] if context.smoke else SEEDS
-    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in FITTED_METHODS for s in seeds]
+    fits = [Fit(p, method, s) for p in TOY_PROBLEMS for method in methods for s in seeds]
     chosen = {
-        "methods": {method: settings(method, context.smoke) for method in FITTED_METHODS},
+        "methods": {method: settings(method, context.smoke) for method in methods},
         "points": POINTS,
         "fits_found_in_work_folder": count_stored(fits, context.smoke, context.work),
     }
@@ -72,23 +78,24 @@ def compare_with_hmc(context: Context) -> Record:
     models = load_or_fit(fits, context.smoke, context.work)
     references = read_references(context.folder_with)
     for problem in TOY_PROBLEMS.values():
-        measure(problem, seeds, models, references, record)
+        measure(problem, seeds, methods, models, references, record)
     return record
 
 
 def measure(
     problem: ToyProblem,
     seeds: list[int],
+    methods: Sequence[str],
     models: Mapping[Fit, BNNLVRegressor],
     references: References,
     record: Record,
 ) -> None:
-    """Add one problem's metrics to the record."""
-    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in PAPER_METHODS}
+    """Add one problem's metrics to the record, also those of the reference of the paper's model."""
+    by_method: dict[str, list[dict[str, float]]] = {method: [] for method in (*methods, "hmc")}
     for seed in seeds:
         case, x = Case(problem.name, seed), PROBLEMS[problem.name].inside(seed)
         test = problem.test_data(seed, TEST_SIZE)
-        for method in FITTED_METHODS:
+        for method in methods:
             model = models[Fit(problem.name, method, seed)]
             split = model.decompose(x)
             numbers = compare_with_truth(problem, x[:, 0], split)

@@ -67,11 +67,12 @@ def ahead(best: str, rivals: Sequence[str]) -> Checks:
 
     def checks(values: Values) -> list[Check]:
         policies = recorded_trials(values)
-        curves = curves_of(policies, MAIN)
-        curves[NEIGHBOUR] = (NEIGHBOUR, pairs(policies, NEIGHBOUR))
+        curves, methods = curves_of(policies, MAIN), {MAIN, *{NEIGHBOUR}.intersection(rivals)}
+        if NEIGHBOUR in methods:
+            curves[NEIGHBOUR] = (NEIGHBOUR, pairs(policies, NEIGHBOUR))
         of_seeds = [
             trade_offs([t for t in policies if t.seed == seed], curves)
-            for seed in common_seeds(policies, [MAIN, NEIGHBOUR])
+            for seed in common_seeds(policies, methods)
         ]
         return [
             Check(

@@ -157,9 +157,10 @@ def claims(
 
 
 def _ahead(trials: Sequence[Trial], curves: dict, first: str, second: str) -> np.ndarray:
-    """Difference of the dominated shares of two curves, per seed."""
-    leads = []
-    for seed in common_seeds(trials, [method for method, _ in curves.values()]):
+    """Difference of the dominated shares of two curves, per seed, among curves of their methods."""
+    leads, methods = [], {curves[first][0], curves[second][0]}
+    curves = {name: curve for name, curve in curves.items() if curve[0] in methods}
+    for seed in common_seeds(trials, methods):
         shares = trade_offs([trial for trial in trials if trial.seed == seed], curves)
         leads.append(shares[first] - shares[second])
     return np.array(leads)

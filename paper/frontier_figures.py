@@ -17,16 +17,16 @@ from paper.frontier import (
     MAIN,
     NEIGHBOUR,
     START_STREAM,
-    Group,
     Method,
     Trial,
     build_model,
     fit_model,
 )
-from paper.frontier_claims import CAREFUL, at, curves_of, mean_of, pairs
+from paper.frontier_claims import CAREFUL, at, common_seeds, curves_of, mean_of, pairs
 from paper.frontier_tables import METHODS
 from paper.truth import Starts, true_costs
 from twofold.plant.forecast import forecast
+from twofold.plant.policy import LearnedPolicy
 from twofold.plant.rollout import MODEL
 from twofold.report.figures import ALEATORIC, CHOSEN, DATA, EPISTEMIC, style
 
@@ -43,12 +43,12 @@ def draw_figures(
     problem: ControlProblem,
     method: Method,
     seed: int,
-    groups: Mapping[tuple[str, int], Group],
+    trials: Sequence[Trial],
+    policies: Sequence[LearnedPolicy],
     work: Path,
     output: Path,
 ) -> None:
-    """All figures, beside the record."""
-    trials = [trial for group in groups.values() for trial in group.trials]
+    """All figures, beside the record; ``policies`` are those of the method and the seed."""
     curves = {
         title.replace("_", " ", 1)
         .replace("gamma ", "γ = ")
@@ -60,7 +60,7 @@ def draw_figures(
         title: [_point(trials, m, pair) for pair in curve] for title, (m, curve) in curves.items()
     }
     stem = name.removesuffix("_frontier")
-    panels = _rollouts(problem, method, seed, groups[method.name, seed], work)
+    panels = _rollouts(problem, method, seed, policies, work)
     with style():
         figures = {
             "frontier": frontier_figure(lines, stem.replace("_", "-")),
@@ -83,7 +83,7 @@ def _said_and_came(trials: Sequence[Trial]) -> dict[tuple[str, str], dict[str, A
 def _ranks(trials: Sequence[Trial], method: str, said: str, came: str) -> tuple[Any, Any]:
     """Ranks of the policies that have both quantities."""
     parts = []
-    for seed in dict.fromkeys(trial.seed for trial in trials):
+    for seed in common_seeds(trials, [method]):
         selected = [t for t in trials if (t.method, t.seed) == (method, seed)]
         values = np.array([[getattr(t, said), getattr(t, came)] for t in selected])
         values = values[np.isfinite(values).all(axis=1)]
@@ -102,7 +102,11 @@ def _point(
 
 
 def _rollouts(
-    problem: ControlProblem, method: Method, seed: int, group: Group, work: Path
+    problem: ControlProblem,
+    method: Method,
+    seed: int,
+    policies: Sequence[LearnedPolicy],
+    work: Path,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Roll-outs of policies without risk weights, with epistemic weight and with aleatoric weight,
     from one state, on the system and on the model."""
@@ -115,9 +119,7 @@ def _rollouts(
     steadiest = max(gamma for beta, gamma in method.weights if beta == 0.0)
     panels = {}
     for weights in dict.fromkeys([(0.0, 0.0), (CAREFUL, 0.0), (0.0, steadiest)]):
-        chosen = next(
-            p for p in group.policies if (p.epistemic_weight, p.aleatoric_weight) == weights
-        )
+        chosen = next(p for p in policies if (p.epistemic_weight, p.aleatoric_weight) == weights)
         luck = jax.random.key(seed + LUCK_STREAM)
         true = true_costs(
             luck, problem.system, chosen, Starts(*starts), problem.horizon, SHOWN_ROLLOUTS

@@ -72,8 +72,8 @@ def _methods(
     betas: Sequence[float] = BETAS,
     seeds: tuple[int, ...] | None = None,
 ) -> tuple[Method, ...]:
-    """The paper's model with all weights and the baseline, with some ``seeds``, and other
-    posteriors with γ = 0."""
+    """The paper's model with all weights, and some ``seeds``; other posteriors with γ = 0, and the
+    baseline."""
     along = [(beta, 0.0) for beta in betas]
     mean_field = {"inference": "alpha", **sizes}
     ensemble = {"hidden_layer_sizes": sizes["hidden_layer_sizes"], "inference": "ensemble"}
@@ -88,7 +88,7 @@ def _methods(
     methods = [
         Method(MAIN, mean_field, grid(betas, gammas), settings, seeds=seeds),
         *(Method(name, others[name], along, settings) for name in posteriors),
-        Method(NEIGHBOUR, one, [(b, 0.0) for b in distances], alone, distance=True, seeds=seeds),
+        Method(NEIGHBOUR, one, [(beta, 0.0) for beta in distances], alone, distance=True),
     ]
     return tuple(method._replace(beginnings=beginnings) for method in methods)
 
@@ -188,8 +188,8 @@ def shrink(frontier: Frontier) -> Frontier:
 
 
 def retrace_paper(name: str, context: Context) -> Record:
-    """``trace_frontier`` of the paper's model and of the baseline."""
-    return trace_frontier(name, context, (MAIN, NEIGHBOUR))
+    """``trace_frontier`` of the paper's model."""
+    return trace_frontier(name, context, (MAIN,))
 
 
 def trace_frontier(name: str, context: Context, chosen: Sequence[str] = ()) -> Record:
@@ -207,12 +207,14 @@ def trace_frontier(name: str, context: Context, chosen: Sequence[str] = ()) -> R
         (method.name, seed): finish_group(problem, method, seed, frontier.trials, work)
         for method, seed in members
     }
-    draw_figures(
-        frontier.name, problem, frontier.methods[0], frontier.seeds[0], groups, work, output
-    )
     known = recorded_trials(metrics(name, output)) if chosen else []
     renewed = {method.name for method, _ in members}
-    return compose_record(frontier, groups, [one for one in known if one.method not in renewed])
+    recorded = [one for one in known if one.method not in renewed]
+    trials = [*(trial for group in groups.values() for trial in group.trials), *recorded]
+    main, seed = frontier.methods[0], frontier.seeds[0]
+    policies = groups[main.name, seed].policies
+    draw_figures(frontier.name, problem, main, seed, trials, policies, work, output)
+    return compose_record(frontier, groups, trials)
 
 
 def list_missing(
@@ -239,12 +241,11 @@ def finish_job(name: str, smoke: bool, number: int, seed: int, work: Path) -> No
 
 
 def compose_record(
-    frontier: Frontier, groups: dict[tuple[str, int], Group], recorded: Sequence[Trial] = ()
+    frontier: Frontier, groups: dict[tuple[str, int], Group], trials: Sequence[Trial]
 ) -> Record:
-    """The record: all policies, also those ``recorded`` before, means over seeds, claims and rank
-    correlations."""
+    """The record: all policies, those of the groups and those recorded before, means over seeds,
+    claims and rank correlations."""
     settings = {**_plain_settings(frontier), "made_by": _made_by(groups)}
-    trials = [*(trial for group in groups.values() for trial in group.trials), *recorded]
     record = Record(frontier.name, settings, sorted({int(trial.seed) for trial in trials}))
     record.add("seconds", sum(group.seconds for group in groups.values()))
     for method in frontier.methods:

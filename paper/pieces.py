@@ -106,12 +106,12 @@ PIECES = {
     ),
     "figure_4a_paper": Piece(
         "Figure 4a",
-        "its policies of the paper's model and of the baseline",
+        "its policies of the paper's model",
         "frontiers:retrace_paper",
         ("industrial_frontier",),
         "industrial_frontier",
         in_jobs=True,
-        kept="^(ensemble|alpha_0.5|variational)/test_log_likelihood/",
+        kept="^(ensemble|alpha_0.5|variational|nearest_neighbour)/test_log_likelihood/",
         work="frontiers",
     ),
     "figure_4b": _frontier("Figure 4b", "cost and bias, wind turbine", "wind_frontier")._replace(
@@ -128,6 +128,13 @@ PIECES = {
         "posteriors against Hamiltonian Monte Carlo",
         "alpha_vs_hmc:compare_with_hmc",
         "alpha_vs_hmc",
+        work="posteriors",
+    ),
+    "alpha_vs_hmc_default": _beyond(
+        "the same, default and quick posterior",
+        "alpha_vs_hmc:compare_default_with_hmc",
+        "alpha_vs_hmc",
+        kept="^(?!.*/(langevin|ensemble)/)",
         work="posteriors",
     ),
     "calibration": _beyond(

@@ -10,6 +10,7 @@ import pytest
 from paper import __main__ as command_line
 from paper import fits, frontiers, runner, table_1, uci
 from paper.fits import CONTINUED
+from paper.frontier import Group
 from paper.pieces import PIECES, Piece, commands_for
 from paper.records import Context, Record
 from twofold.core import persistence
@@ -194,11 +195,12 @@ def test_a_fit_that_was_stopped_does_not_stand_in_the_way_of_other_settings(tmp_
 
 def test_groups_of_a_frontier_that_are_missing_are_handed_out(tmp_path, monkeypatch, names):
     advanced = []
-    monkeypatch.setattr(
-        frontiers,
-        "finish_group",
-        lambda problem, method, seed, *rest: advanced.append((method.name, seed)),
-    )
+
+    def finish(problem, method, seed, *rest):
+        advanced.append((method.name, seed))
+        return Group([], [], 0.0, 0.0, {})
+
+    monkeypatch.setattr(frontiers, "finish_group", finish)
     monkeypatch.setattr(frontiers, "draw_figures", lambda *_: None)
     monkeypatch.setattr(frontiers, "compose_record", lambda *_: None)
     frontier = frontiers.shrink(frontiers.RIVER)
