@@ -196,6 +196,12 @@ def add_results(record: Record, task: str, method: str, every: Sequence[Numbers]
     record.add(f"{place}/seeds", len(every))
 
 
+def is_kept(name: str, measured: Mapping[str, float]) -> bool:
+    """Whether a recorded metric is of a task and method that were not measured."""
+    renewed = (one.removesuffix("cost/mean") for one in measured if one.endswith("/cost/mean"))
+    return not name.startswith(tuple(renewed))
+
+
 def measure(
     tasks: Sequence[str],
     methods: Sequence[str],
@@ -244,8 +250,7 @@ def main() -> None:
         tasks, methods, work = ["wet_chicken"], ["twofold", "logged"], None
     chosen = tasks, methods, options.seeds, options.together
     record = measure(*chosen, options.smoke, work)
-    renewed = {name.rsplit("/", 2)[0] for name in record.metrics if name.endswith("/cost/mean")}
-    path = record.merge(options.output, lambda name: not name.startswith(tuple(renewed)))
+    path = record.merge(options.output, lambda name: is_kept(name, record.metrics))
     for name, value in record.metrics.items():
         print(f"{name:50s} {value:9.3f}")
     print(f"wrote {path}")

@@ -13,18 +13,18 @@ a job: a run that is stopped keeps what it has, and the same command does the re
 ``results/regression.json``; runs of some tables or libraries join what others have written. Other
 work on the machine makes ``seconds_fit`` longer; ``cpu_seconds_fit``, the processor's time of all
 threads, much less so. With ``--together`` this library's fits of a table run side by side in one
-program, for a GPU: scores without seconds, which stay those of an earlier run. So they do with
-``--workers``, where that many fits run at a time, each on two cores of its own.
+program, for a GPU: scores without seconds, which stay those of an earlier run. ``--workers`` runs
+that many fits at a time, each on two cores of its own, and records no seconds either.
 
-On four problems of known truth the two parts of the predictive entropy are compared with it too,
-of the libraries that have several members and noise that varies: rank correlations of the epistemic
+On four problems of known truth the two parts of the predictive entropy are compared with it too, of
+the libraries that have several members and noise that varies: rank correlations of the epistemic
 part, in nats and as the deviation of the members' means, with the scarcity of data (``−log p(x)``),
 and of the aleatoric one with the true entropy of y given x; mean absolute error of the latter in
 nats. ``reference`` has the same of the long chains of the default's model, whose parts in nats are
-stored in ``results/``: what a perfect sampler would reach. Where the true entropy hardly varies its
-rank correlation judges noise (bimodal: of the truth with an error of 0.005 nats it is 0.7), so
-there is its *order* too: of all pairs of points whose true entropies differ by DISTINCT nats, how
-many more are in the right order than in the wrong one.
+stored in ``results/``, at points among the data: about what a perfect sampler would reach. Where
+the true entropy hardly varies its rank correlation judges noise (bimodal: of the truth with an
+error of 0.005 nats it is 0.7), so there is its *order* too: of all pairs of points whose true
+entropies differ by DISTINCT nats, how many more are in the right order than in the wrong one.
 """
 
 import argparse
@@ -49,7 +49,12 @@ from twofold.core.jobs import Job, run_jobs
 WORK = Path(".cache/bench/unfinished/regression")
 # What decides a fit of this library.
 SOURCES = ("src/twofold/*/*.py", "paper/gp.py")
-PROBLEM_SOURCES = ("paper/problems.py", "src/twofold/envs/toy.py")
+TABLE_SOURCES = ("benchmarks/peers/public_tables.py",)
+PROBLEM_SOURCES = (
+    "benchmarks/peers/known_parts.py",
+    "paper/problems.py",
+    "src/twofold/envs/toy.py",
+)
 SMOKE_ROWS = 60
 
 
@@ -63,6 +68,7 @@ class Library(NamedTuple):
 
 
 PART_SEEDS = 3
+REFERENCE = "reference"
 LONG = {"inference": {"method": "langevin", "steps": 64_000}, "hidden_layer_sizes": [32, 32, 32]}
 LIBRARIES = {
     "twofold": Library("twofold", {}),
@@ -75,9 +81,8 @@ LIBRARIES = {
     "gp": Library("gp", {}),
     "linear": Library("linear", {}),
     "forest": Library("forest", {}),
+    REFERENCE: Library(REFERENCE, {}),
 }
-REFERENCE = "reference"
-LIBRARIES[REFERENCE] = Library(REFERENCE, {})
 WITH_PARTS = ("twofold", "twofold_quick", "twofold_alpha", "bde", "catboost")
 # Where a longer run than the default's is measured.
 LONG_TABLES = ("airfoil",)
@@ -119,7 +124,7 @@ def measure_parts(
 
 
 def measure_reference(name: str, seed: int, *_: Any) -> dict[str, float]:
-    """The same of the stored reference."""
+    """How the two parts of the stored reference compare with the truth."""
     return known_parts.compare_reference(name, seed, read_references(lambda _: Path("results")))
 
 
@@ -178,8 +183,11 @@ def list_jobs(
     identity: dict[str, Any] = {"place": place, "library": chosen._asdict()}
     identity["source"] = describe_source(chosen)
     if known:
-        identity |= {"problems": digest(PROBLEM_SOURCES), "points": known_parts.PART_POINTS}
-        identity["distinct"] = known_parts.DISTINCT
+        references = sorted(Path("results").glob("reference_*.npz"))
+        identity |= {"problems": digest(PROBLEM_SOURCES, *references)}
+        identity["points"] = known_parts.PART_POINTS
+    else:
+        identity["tables"] = digest(TABLE_SOURCES)
     if together:
         identity["together"] = splits
         return [Job(place, measure_together, (table, chosen.options, splits), identity)]

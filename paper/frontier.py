@@ -104,7 +104,11 @@ def recorded_trials(values: Mapping[str, float]) -> list[Trial]:
         if name.startswith("policies/"):
             _, method, policy, field = name.split("/")
             by_policy.setdefault((method, policy), {})[field] = value
-    return [Trial(method=method, **fields) for (method, _), fields in by_policy.items()]  # type: ignore
+    unknown = dict.fromkeys(Trial._fields, float("nan"))  # what is not finite is not recorded
+    return [
+        Trial(**unknown | fields | {"method": method})  # type: ignore[arg-type]
+        for (method, _), fields in by_policy.items()
+    ]
 
 
 def finish_group(

@@ -29,7 +29,7 @@ def at(trials: Iterable[Trial], method: str, beta: float, gamma: float) -> list[
     return [t for t in trials if (t.method, t.beta, t.gamma) == (method, beta, gamma)]
 
 
-def common_seeds(trials: Iterable[Trial], methods: Iterable[str]) -> list[int]:
+def common_seeds(trials: Sequence[Trial], methods: Iterable[str]) -> list[int]:
     """The seeds for which all of these methods have policies."""
     found = [{t.seed for t in trials if t.method == method} for method in methods]
     return sorted(set.intersection(*found))
@@ -132,7 +132,8 @@ def claims(
     curves = curves_of(trials, method)
     if any(t.method == neighbour for t in trials):
         curves[BASELINE] = (neighbour, pairs(trials, neighbour))
-    shares = trade_offs(trials, curves)
+    seeds = common_seeds(trials, {name for name, _ in curves.values()})
+    shares = trade_offs([trial for trial in trials if trial.seed in seeds], curves)
     best = f"gamma_{best_gamma:g}"
     rival = max((name for name in curves if name not in (best, BASELINE)), key=shares.__getitem__)
     ahead = {name: _ahead(trials, curves, best, name) for name in {rival, BASELINE} & {*curves}}

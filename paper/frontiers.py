@@ -207,7 +207,8 @@ def trace_frontier(name: str, context: Context, chosen: Sequence[str] = ()) -> R
         (method.name, seed): finish_group(problem, method, seed, frontier.trials, work)
         for method, seed in members
     }
-    known = recorded_trials(metrics(name, output)) if chosen else []
+    record = metrics(name, context.folder_with(f"{name}.json")) if chosen else {}
+    known = recorded_trials(record)
     renewed = {method.name for method, _ in members}
     recorded = [one for one in known if one.method not in renewed]
     trials = [*(trial for group in groups.values() for trial in group.trials), *recorded]
@@ -270,7 +271,7 @@ def compose_record(
         if np.isfinite(value):
             record.add(name, value)
     for method in frontier.methods:
-        if method.distance:
+        if method.distance or not any(trial.method == method.name for trial in trials):
             continue
         for name, value in share_covered([t for t in trials if t.method == method.name]).items():
             record.add(f"{method.name}/{name}", value)

@@ -244,12 +244,14 @@ def write_curves(
     courses: Sequence[tuple[str, Sequence[Arm], Course]], size: Size, path: Path
 ) -> None:
     """Write mean and standard error over repetitions of every scored round; curves of an earlier
-    file stay if none of these replaces them."""
+    file stay if no complete one replaces them."""
     rounds = [n for n in range(size.rounds + 1) if n % size.scored == 0 or n == size.rounds]
-    header, *known = path.read_text().splitlines() if path.exists() else [CURVE_COLUMNS]
-    renewed = {(p, *arm[:2]) for p, arms, course in courses if course.rounds for arm in arms}
-    lines = [header, *(row for row in known if tuple(row.split(",")[:3]) not in renewed)]
-    for posterior, arms, course in courses:
+    known = path.read_text().splitlines()[1:] if path.exists() else []
+    complete = [one for one in courses if one[2].rounds == size.rounds + 1]
+    renewed = {(p, *arm[:2]) for p, arms, _ in complete for arm in arms}
+    kept = [row for row in known if tuple(row.split(",")[:3]) not in renewed]
+    lines = [CURVE_COLUMNS, *kept]
+    for posterior, arms, course in courses if not kept else complete:
         for problem, method in dict.fromkeys(arm[:2] for arm in arms):
             indices = [i for i, arm in enumerate(arms) if arm[:2] == (problem, method)]
             for number, scores in zip(rounds, course.scores[:, indices], strict=False):

@@ -27,7 +27,7 @@ RARE, MARGIN = 0.001, 0.05  # share of draws beyond the range of y, on each side
 FIGURES = {
     "figure_1": [(HETEROSCEDASTIC.name, "alpha_1")],
     "figure_2": [(BIMODAL.name, "alpha_1")],
-    "default": [(problem, DEFAULT_INFERENCE) for problem in TOY_PROBLEMS],
+    "split_default": [(problem, DEFAULT_INFERENCE) for problem in TOY_PROBLEMS],
     "appendix_a": [(problem, "hmc") for problem in TOY_PROBLEMS],
     "appendix_b": [(p, method) for p in TOY_PROBLEMS for method in ("alpha_0.5", "vb")],
 }

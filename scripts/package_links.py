@@ -34,7 +34,10 @@ def add_urls(project: str, address: str, ref: str) -> str:
         "Issues": f"{address}/issues",
     }
     lines = "".join(f'{name} = "{url}"\n' for name, url in urls.items())
-    return project.replace("[project.scripts]\n", f"[project.urls]\n{lines}\n[project.scripts]\n")
+    head, found, tail = project.partition("[project.scripts]\n")
+    if not found or "[project.urls]" in project:
+        raise ValueError("pyproject.toml needs [project.scripts] and no [project.urls]")
+    return f"{head}[project.urls]\n{lines}\n{found}{tail}"
 
 
 def main() -> None:

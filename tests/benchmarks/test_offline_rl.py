@@ -267,6 +267,14 @@ def test_the_record_has_means_errors_and_times(tmp_path):
     assert "pendulum/twofold/best/mean" not in values
 
 
+def test_a_record_keeps_what_was_not_measured():
+    measured = {"pendulum/twofold/cost/mean": 1.0, "pendulum/twofold_best/cost/mean": 1.0}
+    kept = "pendulum/cql/steps", "reactor/twofold/beta_1/mean", "pendulum/twofold_other/steps"
+    assert all(offline_rl.is_kept(name, measured) for name in kept)
+    stale = "pendulum/twofold/beta_1/mean", "pendulum/twofold_best/cost/se"
+    assert not any(offline_rl.is_kept(name, measured) for name in stale)
+
+
 def test_the_table_marks_what_is_within_two_standard_errors_of_the_best(tmp_path):
     values = write_record(tmp_path)
     assert leading(values, "pendulum") == ["twofold"]

@@ -287,7 +287,7 @@ class Script:
 
     def train(self, name, title, model, setup, keys, walk):
         self.steps.append(setup.epochs * STEPS)
-        self.late.append(walk.late.tolist())
+        self.late.append(walk.late_factor.tolist())
         weights = np.full((2, 3, model.num_weights), len(self.steps), "float32")
         states = States(weights, weights[..., :1], np.zeros(2, "float32"))
         stopped = len(self.steps) == self.stopped_at

@@ -29,7 +29,7 @@ def test_a_position_and_its_network_are_the_same_point(x64):
     np.testing.assert_allclose(back.log_noise, network.log_noise, rtol=1e-12)
     # In these coordinates the prior is standard normal, up to a constant.
     data = jax.tree.map(jnp.asarray, pad(np.zeros((2, 2)), np.zeros((2, 1)), 64, "float64"))
-    walk = Problem(data, jnp.zeros(64, bool), network, jnp.asarray(0.1))
+    walk = Problem(data, jnp.zeros(64, bool), network, jnp.asarray(0.1), jnp.asarray(1.0))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     at, zero = (langevin.log_posterior(config, walk, p) for p in (position, 0.0 * position))
     assert at - zero == pytest.approx(-0.5 * float(position @ position), rel=1e-9)
@@ -41,7 +41,7 @@ def test_only_counted_rows_count(x64):
     x, y = rng.normal(size=(5, 2)), rng.normal(size=(5, 1))
     counted = jnp.arange(64) < 3
     data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64"))
-    walk = Problem(data, counted, network, jnp.asarray(0.1))
+    walk = Problem(data, counted, network, jnp.asarray(0.1), jnp.asarray(1.0))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
     assert found == pytest.approx(
@@ -54,7 +54,7 @@ def test_rows_count_as_their_weights_say(x64):
     network = Network(jnp.asarray(rng.normal(size=VARYING.num_weights)), jnp.asarray([0.0, -3.0]))
     x, y, times = rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.array([1, 2, 3, 1, 1])
     data = jax.tree.map(jnp.asarray, pad(x, y, 64, "float64", times))
-    walk = Problem(data, jnp.arange(64) < 3, network, jnp.asarray(0.1))
+    walk = Problem(data, jnp.arange(64) < 3, network, jnp.asarray(0.1), jnp.asarray(1.0))
     config = langevin.Config(VARYING, 1, 1, 0.02)
     found = langevin.log_posterior(config, walk, langevin.to_position(VARYING, network))
     rows = np.repeat(np.arange(3), times[:3])
@@ -119,7 +119,7 @@ def test_the_energy_error_follows_rows_that_are_fewer_than_the_weights():
 
     def tolerated(rows, dimension):
         start = Network(jnp.zeros(4), jnp.zeros(1))
-        walk = Problem(data, jnp.arange(ROWS) < rows, start, jnp.asarray(0.1))
+        walk = Problem(data, jnp.arange(ROWS) < rows, start, jnp.asarray(0.1), jnp.asarray(1.0))
         return float(langevin.tolerated_error(config, walk, dimension))
 
     assert tolerated(ROWS, 5) == pytest.approx(ERROR)
@@ -153,7 +153,7 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
     start = Network(jnp.zeros(4), jnp.full(1, -8.0))
     data = jax.tree.map(jnp.asarray, data)
-    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0))
+    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(50.0), jnp.asarray(1.0))
     config = langevin.Config(LINEAR, 1, 2, 0.02)
     state = langevin.init(config, jax.random.key(0), walk)
     moved = langevin.move(config, jax.random.key(1), state, walk, jnp.int32(0), jnp.asarray(False))
@@ -161,12 +161,12 @@ def test_a_step_far_too_long_is_refused_and_the_next_is_shorter():
     assert moved.log_step < state.log_step
 
 
-def test_the_first_half_of_a_stage_tolerates_more_energy_error():
+def test_halves_of_a_stage_tolerate_different_energy_errors():
     rng = np.random.default_rng(3)
     data = pad(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 1)), ROWS, "float32")
     data = jax.tree.map(jnp.asarray, data)
     start = Network(jnp.zeros(4), jnp.zeros(1))
-    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(0.5))
+    walk = Problem(data, jnp.ones(ROWS, bool), start, jnp.asarray(0.5), jnp.asarray(1.0))
     config = langevin.Config(LINEAR, 1, 2, 1.0)
     state = langevin.init(config, jax.random.key(0), walk)
     arguments = jax.random.key(1), state, walk, jnp.int32(0)
@@ -180,7 +180,7 @@ def test_the_first_half_of_a_stage_tolerates_more_energy_error():
     # too large, and one of an eighth is not.
     for share, last_is_longer in ((0.5, False), (0.125, True)):
         own = dataclasses.replace(config, energy_error=float(error / scale / share))
-        late = walk._replace(late=langevin.LATE_FACTOR)
+        late = walk._replace(late_factor=jnp.asarray(langevin.LATE_FACTOR))
         before, last = (
             langevin.move(own, *arguments[:2], one, arguments[3], jnp.asarray(False))
             for one in (walk, late)

@@ -185,6 +185,29 @@ def test_models_are_compared_on_the_seeds_that_all_of_them_have():
     assert found["alpha/rank_correlation/expected_cost_vs_cost"] == pytest.approx(-1.0 / 3.0)
 
 
+def test_a_lead_is_judged_on_the_seeds_of_both_curves(as_the_paper_says):
+    """A third seed of the paper's model, which the baseline does not have, is very different."""
+    more = [
+        t._replace(seed=2, true_cost=100.0 - t.true_cost)
+        for t in as_the_paper_says
+        if (t.method, t.seed) == ("alpha", 0)
+    ]
+    before = claims(as_the_paper_says, "alpha", "nearest_neighbour", 0.0)
+    after = claims(as_the_paper_says + more, "alpha", "nearest_neighbour", 0.0)
+    lead = "margin/nearest_neighbour_is_worse/mean"
+    assert after[lead] == pytest.approx(before[lead])
+    assert after["dominated_share/gamma_0"] == pytest.approx(before["dominated_share/gamma_0"])
+    lead = "margin/gamma_0_has_the_best_trade_off/mean"
+    assert after[lead] < before[lead]
+
+
+def test_policies_whose_roll_outs_were_lost_are_read_from_a_record():
+    values = {f"policies/alpha/0/{field}": 1.0 for field in ("seed", "beta", "gamma", "true_cost")}
+    (found,) = frontier.recorded_trials(values)
+    assert (found.method, found.beta, found.true_cost) == ("alpha", 1.0, 1.0)
+    assert np.isnan(found.predicted_cost)
+
+
 def test_policies_of_other_models_stay_as_they_were_recorded(monkeypatch, tmp_path):
     finished, added = [], 0.0
 

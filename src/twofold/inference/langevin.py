@@ -14,8 +14,8 @@ A chain begins on the rows that its member trained on, in stages, each twice as 
 one, while the score of its held-out rows improves. It then continues on all rows. In the first half
 of a stage the tolerated energy error is EARLY_FACTOR times as large (unless adjusted), because
 longer steps reach the typical set sooner; only draws of the second half are kept. On all rows it is
-LATE_FACTOR times as large in that half: the bias of longer steps hardly affects predictions, but
-shows in the epistemic part.
+LATE_FACTOR times as large in that half (unless adjusted): the bias of longer steps hardly affects
+predictions, but shows in the epistemic part.
 """
 
 from dataclasses import dataclass
@@ -81,7 +81,8 @@ class Langevin(Method):
         the one on all rows twice as many as the last stage that improved the score of the held-out
         rows, and at least a quarter of ``steps``.
     energy_error : float
-        Mean square of the energy error of a step, per dimension; a quarter of it on all rows.
+        Mean square of the energy error of a step, per dimension; on all rows, a quarter of it while
+        draws are kept.
     adjusted : bool
         Accept or reject trajectories: unbiased, but slower.
     updates, batch_size, learning_rate :
@@ -129,7 +130,7 @@ class Problem(NamedTuple):
     counted: Bool[Array, "N"]
     start: Network
     step_size: Scalar
-    late: Scalar | float = 1.0
+    late_factor: Scalar
 
 
 class State(NamedTuple):
@@ -228,7 +229,7 @@ def move(
     moved, info = kernel(key, state.chain, target, 1.0, length, step_size)
     skipped = jnp.all(moved.position == state.chain.position)
     error = jnp.where(skipped, LARGEST_ERROR**2, jnp.square(info.energy_change) / dimension)
-    factor = jnp.where(early, EARLY_FACTOR, problem.late)
+    factor = jnp.where(early, EARLY_FACTOR, problem.late_factor)
     excess = error / (factor * tolerated_error(config, problem, dimension))
     return learn(state, moved, ADAPTATION * jnp.clip(1.0 - excess, -5.0, 1.0), error, number)
 
