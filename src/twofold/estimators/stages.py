@@ -45,9 +45,9 @@ def run_stage(
     config, last = langevin.Config(model, *settings), number == LAST_STAGE
     roles = (TRAIN, STOP, SCORE) if last else (TRAIN,)
     counted: Any = np.concatenate([one.held_out(*roles) for one in members])
-    starts = join([(one.start, one.step_size) for one in chains])
-    late_factor = np.full(len(counted), LATE_FACTOR if last else 1.0, task.data.x.dtype)
-    problem = Problem(repeat(task.data, runs), counted, *starts, late_factor=late_factor)
+    start, step_size = join([(one.start, one.step_size) for one in chains])
+    late_factor: Any = np.full(len(counted), LATE_FACTOR if last else 1.0, task.data.x.dtype)
+    problem = Problem(repeat(task.data, runs), counted, start, step_size, late_factor)
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(task.keys, number)
     setup = langevin.set_up(config, max(1, steps // STEPS), len(members))
     name, title = ("chains", "on all rows") if last else (f"held out {number}", "on training rows")
